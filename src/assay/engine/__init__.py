@@ -1,0 +1,1 @@
+"""Carries a protocol out: plan, worker, events, executors."""

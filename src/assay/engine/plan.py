@@ -1,0 +1,165 @@
+"""`plan(spec)`: everything that can go wrong before work, found before work; then cells, then jobs."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from assay.kernel.cell import CELL_VERSION, Cell, Job
+from assay.kernel.errors import BadInput, CapabilityMissing, ExtraMissing
+from assay.kernel.identity import canonical
+from assay.kernel.registry import build, label, registered
+from assay.kernel.roles import Benchmark, Dataset, Explainer, ModelRecipe
+from assay.kernel.spec import Spec
+from assay.models import recipe
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A model–explainer pair that cannot work, and why."""
+
+    model: str
+    explainer: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A spec with every name resolved. `cells` is the whole grid; `jobs(done)` is what is left of it."""
+
+    spec: Spec
+    protocol: Benchmark
+    models: tuple[ModelRecipe, ...]
+    datasets: tuple[Dataset, ...]
+    explainers: tuple[Explainer, ...]
+    cells: tuple[Cell, ...]
+    grid: tuple[Job, ...]
+    refusals: tuple[Refusal, ...]
+
+    @property
+    def metrics(self) -> list[str]:
+        return [card.name for card in self.protocol.scores]
+
+    def jobs(self, done: Collection[str]) -> list[Job]:
+        """Jobs over the cells that are not done yet."""
+        left = []
+        for job in self.grid:
+            missing = [(e, cell) for e, cell in zip(job.explainers, job.cells, strict=True) if cell.id not in done]
+            if missing:
+                left.append(Job(job.model, job.dataset, job.start, job.stop, *map(tuple, zip(*missing, strict=True))))
+        return left
+
+    def passes(self, jobs: Sequence[Job]) -> float:
+        """Forward passes the jobs will ask for, as their explainers and the protocol declare them."""
+        own = float(getattr(self.protocol, "passes", 0))
+        total = 0.0
+        for job in jobs:
+            asked = sum(float(getattr(self.explainers[e], "passes", 1)) + own for e in job.explainers)
+            total += (job.stop - job.start) * (1 + asked)  # 1: the model's own answer
+        return total
+
+
+def plan(spec: Spec) -> Plan:
+    """Resolve names and parameters, check who can explain whom, and lay out the grid of cells."""
+    protocol: Benchmark = build("protocol", spec.protocol.name, spec.protocol.parameters)
+    models: list[ModelRecipe] = [recipe(c.name, **c.parameters) for c in spec.models]
+    datasets: list[Dataset] = [build("dataset", c.name, c.parameters) for c in spec.datasets]
+    explainers: list[Explainer] = [build("explainer", c.name, c.parameters) for c in spec.explainers]
+    for kind, things in (("model", models), ("dataset", datasets), ("explainer", explainers)):
+        _distinct(kind, things)
+
+    refusals = [r for m in models for e in explainers if (r := _refusal(m, e, protocol)) is not None]
+    refused = {(r.model, r.explainer) for r in refusals}
+    for e in explainers:
+        if all((label(m), label(e)) in refused for m in models):
+            raise BadInput(next(r.reason for r in refusals if r.explainer == label(e)))
+
+    grid: list[Job] = []
+    for d, dataset in enumerate(datasets):
+        total = len(dataset) if spec.limit is None else min(len(dataset), spec.limit)
+        if total == 0:
+            raise BadInput(f"dataset {label(dataset)} has no samples.")
+        for m, model in enumerate(models):
+            able = [i for i, e in enumerate(explainers) if (label(model), label(e)) not in refused]
+            shared = _shared_fields(spec, protocol, model, dataset)
+            for start in range(0, total, spec.shard_size):
+                stop = min(start + spec.shard_size, total)
+                cells = tuple(_cell(shared, protocol, model, explainers[i], dataset, start, stop) for i in able)
+                if cells:
+                    grid.append(Job(m, d, start, stop, tuple(able), cells))
+    cells = tuple(cell for job in grid for cell in job.cells)
+    return Plan(spec, protocol, tuple(models), tuple(datasets), tuple(explainers), cells, tuple(grid), tuple(refusals))
+
+
+def _distinct(kind: str, things: Sequence[Any]) -> None:
+    labels = [label(thing) for thing in things]
+    for name in labels:
+        if labels.count(name) > 1:
+            raise BadInput(f"the spec names the {kind} {name} twice; give each other parameters, or drop one.")
+
+
+def _refusal(model: ModelRecipe, explainer: Explainer, protocol: Benchmark) -> Refusal | None:
+    offers = model.capabilities
+    for asking in (explainer.card, protocol.card):
+        missing = asking.needs - offers
+        if missing:
+            error = CapabilityMissing(asking.name, missing, label(model), offers, _instead(missing, offers))
+            return Refusal(label(model), label(explainer), str(error))
+    return None
+
+
+def _instead(missing: Collection[str], offers: Collection[str]) -> str:
+    """A way out: wrap the model so that it offers more, or a family that asks for less."""
+    if "mechanism" in missing:
+        return "Only reference models (gridprog, gridnet, gridvlm) have a known mechanism."
+    if "scores" in offers:
+        able = sorted(n for n, cls in registered("explainer").items() if cls.card.needs == {"scores"})
+        tip = f"Use {able[0]}" if able else "Use a control explainer"
+        return f"{tip}, or wrap the model with assay.models.classifier() or .vlm()."
+    return "Wrap the model with assay.models.classifier() or .vlm()."
+
+
+def _shared_fields(spec: Spec, protocol: Benchmark, model: ModelRecipe, dataset: Dataset) -> dict[str, Any]:
+    return {
+        "engine": CELL_VERSION,
+        "seed": spec.seed,
+        "batch_size": spec.batch_size,
+        "keep_maps": spec.keep_maps,
+        "protocol": _identity(protocol),
+        "model": {**_identity(model), "revision": model.revision},
+        "dataset": {**_identity(dataset), "revision": dataset.revision},
+    }
+
+
+def _identity(thing: Any) -> dict[str, Any]:
+    return {"name": thing.card.name, "version": thing.card.version, "parameters": canonical(thing)}
+
+
+def _cell(
+    shared: dict[str, Any],
+    protocol: Benchmark,
+    model: ModelRecipe,
+    explainer: Explainer,
+    dataset: Dataset,
+    start: int,
+    stop: int,
+) -> Cell:
+    fields = {**shared, "explainer": _identity(explainer), "shard": [start, stop]}
+    return Cell(label(protocol), label(model), label(explainer), label(dataset), start, stop, fields)
+
+
+# What an extra brings, by the module whose absence shows that it is missing.
+_EXTRAS = {"vision": "torch", "vlm": "transformers", "shapley": "shapiq", "ray": "ray"}
+
+
+def missing_extras(planned: Plan) -> list[str]:
+    """What would have to be installed first, one sentence each."""
+    things: list[Any] = [planned.protocol, *planned.models, *planned.datasets, *planned.explainers]
+    wanted = {thing.card.extra: thing.card.name for thing in things if thing.card.extra}
+    return [
+        str(ExtraMissing(name, _EXTRAS[extra], extra))
+        for extra, name in sorted(wanted.items())
+        if importlib.util.find_spec(_EXTRAS[extra]) is None
+    ]

@@ -1,0 +1,151 @@
+"""Controls: explanations of known worth. Floors that know nothing of the model, and references that know the truth."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from assay.kernel.attribution import Attribution
+from assay.kernel.card import Card
+from assay.kernel.errors import BadInput
+from assay.kernel.sample import Truth
+from assay.kernel.typing import Map
+from assay.probe.session import Session
+
+_BOTH = frozenset({"visual", "words"})
+_IMAGE = frozenset({"visual"})
+
+
+@dataclass(frozen=True)
+class Random:
+    """Independent uniform noise on `cells` × `cells` map cells and on every word."""
+
+    cells: int = 12
+    passes: ClassVar[int] = 0
+    card: ClassVar[Card] = Card(
+        "control/random", "noise: what a score gives to an explanation that says nothing", "explainer", gives=_BOTH
+    )
+
+    def __call__(self, session: Session) -> list[Attribution]:
+        found = []
+        for i, sample in enumerate(session.samples):
+            rng = session.rng(i, self.card.name)
+            visual = rng.random((self.cells, self.cells))
+            words = rng.random(len(sample.words)) if sample.words else None
+            found.append(Attribution(visual, words, space="patch"))
+        return found
+
+
+@dataclass(frozen=True)
+class Uniform:
+    """The same everywhere: what plain mass gives for the size of the mask alone."""
+
+    passes: ClassVar[int] = 0
+    card: ClassVar[Card] = Card(
+        "control/uniform", "the same score everywhere: rewards nothing but a large mask", "explainer", gives=_BOTH
+    )
+
+    def __call__(self, session: Session) -> list[Attribution]:
+        return [Attribution(np.ones((1, 1)), _ones(len(s.words)), space="patch") for s in session.samples]
+
+
+@dataclass(frozen=True)
+class Center:
+    """A Gaussian in the middle of the image; `width` is its standard deviation as a share of the side."""
+
+    width: float = 0.25
+    cells: int = 24
+    passes: ClassVar[int] = 0
+    card: ClassVar[Card] = Card(
+        "control/center", "a blob in the middle: the bias of photographs, not of models", "explainer", gives=_IMAGE
+    )
+
+    def __call__(self, session: Session) -> list[Attribution]:
+        axis = (np.arange(self.cells) + 0.5) / self.cells - 0.5
+        bump = np.exp(-(axis**2) / (2 * self.width**2))
+        blob = np.outer(bump, bump)
+        return [Attribution(blob, space="patch") for _ in session.samples]
+
+
+@dataclass(frozen=True)
+class Edges:
+    """Gradient magnitude of the image's brightness: looks like a saliency map and has never met the model."""
+
+    passes: ClassVar[int] = 0
+    card: ClassVar[Card] = Card(
+        "control/edges",
+        "an edge detector: convincing to the eye, blind to the model",
+        "explainer",
+        gives=_IMAGE,
+        citation="Adebayo et al. 2018, Sanity checks for saliency maps",
+    )
+
+    def __call__(self, session: Session) -> list[Attribution]:
+        return [Attribution(edges(sample.image)) for sample in session.samples]
+
+
+@dataclass(frozen=True)
+class Oracle:
+    """The truth of the model's own mechanism: every region and word it must use scores 1."""
+
+    passes: ClassVar[int] = 0
+    card: ClassVar[Card] = Card(
+        "control/oracle",
+        "the truth about this model: the reference that a faithful explanation should reach",
+        "explainer",
+        needs=frozenset({"mechanism"}),
+        gives=_BOTH,
+    )
+
+    def __call__(self, session: Session) -> list[Attribution]:
+        return [_from_truth(truth, inverse=False) for truth in _truths(session, self.card.name)]
+
+
+@dataclass(frozen=True)
+class InverseOracle:
+    """Everything but the truth: the worst explanation there is."""
+
+    passes: ClassVar[int] = 0
+    card: ClassVar[Card] = Card(
+        "control/inverse_oracle",
+        "everything but the truth: the worst explanation there is",
+        "explainer",
+        needs=frozenset({"mechanism"}),
+        gives=_BOTH,
+    )
+
+    def __call__(self, session: Session) -> list[Attribution]:
+        return [_from_truth(truth, inverse=True) for truth in _truths(session, self.card.name)]
+
+
+def edges(image: np.ndarray[tuple[int, ...], np.dtype[np.uint8]]) -> Map:
+    """(H, W) gradient magnitude of the mean of the channels, by central differences."""
+    grey = image.mean(axis=2, dtype=np.float32)
+    dy, dx = np.gradient(grey)
+    return np.hypot(dx, dy)
+
+
+def _ones(n: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]] | None:
+    return np.ones(n) if n else None
+
+
+def _truths(session: Session, name: str) -> list[Truth]:
+    mechanism = session.model.mechanism
+    if mechanism is None:
+        raise BadInput(f"{name} needs a model whose mechanism is known; {session.model.name!r} does not say.")
+    found = []
+    for sample in session.samples:
+        truth = sample.truth(mechanism)
+        if truth is None:
+            raise BadInput(f"sample {sample.id} does not know what a model that {mechanism!r} must use.")
+        found.append(truth)
+    return found
+
+
+def _from_truth(truth: Truth, inverse: bool) -> Attribution:
+    """A mask as a map. Where it would be all zero it stays so, and is reported as such."""
+    visual = None if truth.visual is None else (truth.visual != inverse).astype(np.float64)
+    words = None if truth.words is None else (np.array(truth.words, dtype=np.bool_) != inverse).astype(np.float64)
+    return Attribution(visual, words, space="pixel")

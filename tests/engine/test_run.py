@@ -1,0 +1,184 @@
+"""A run end to end: rows, resume, extension, failures, determinism."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import toys
+
+from assay.engine.events import JsonLines
+from assay.engine.plan import plan
+from assay.engine.run import run
+from assay.engine.status import status, why
+from assay.kernel.errors import BadInput, RunBusy, RunFailed
+from assay.kernel.spec import Spec
+from assay.results import load_run
+from assay.results.store import Store
+
+
+def carry_out(out: Path, workers: int = 0, **changes: object) -> pd.DataFrame:
+    return run(Spec.parse(toys.spec(**changes)), out, workers=workers).scores()
+
+
+def shards(out: Path) -> set[str]:
+    return {path.name for path in (out / "scores").iterdir()}
+
+
+def test_one_row_per_sample_explainer_and_metric(tmp_path: Path) -> None:
+    scores = carry_out(tmp_path)
+    assert len(scores) == 10 * 2 * 5
+    assert scores.groupby(["explainer", "metric"]).size().eq(10).all()
+    oracle = scores[(scores.explainer == "control/oracle") & (scores.metric == "localization/relevance_mass")]
+    assert (oracle.value == 1).all()
+    assert set(scores["meta.parity"]) == {"even", "odd"}
+    assert (scores.answer == "here").all()
+
+
+def test_rows_are_bitwise_the_same_for_any_workers_and_order(tmp_path: Path) -> None:
+    alone = carry_out(tmp_path / "a", workers=0)
+    pd.testing.assert_frame_equal(alone, carry_out(tmp_path / "b", workers=2), check_exact=True)
+    pd.testing.assert_frame_equal(alone, carry_out(tmp_path / "c", workers=3), check_exact=True)
+    assert shards(tmp_path / "a") == shards(tmp_path / "b") == shards(tmp_path / "c")
+
+
+def test_another_batch_size_gives_the_same_numbers(tmp_path: Path) -> None:
+    one = carry_out(tmp_path / "a", batch_size=1)
+    four = carry_out(tmp_path / "b", batch_size=4)
+    pd.testing.assert_series_equal(one.value, four.value, rtol=0, atol=1e-5)
+
+
+def test_running_again_computes_nothing(tmp_path: Path) -> None:
+    carry_out(tmp_path)
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "scores").iterdir()}
+    carry_out(tmp_path)
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "scores").iterdir()} == before
+    assert [e["jobs"] for e in load_run(tmp_path).events() if e["event"] == "run_started"] == [3, 0]
+
+
+def test_adding_an_explainer_runs_only_its_cells(tmp_path: Path) -> None:
+    carry_out(tmp_path)
+    scores = carry_out(tmp_path, explainers=["control/random", "control/oracle", "control/edges"])
+    assert set(scores.explainer) == {"control/random", "control/oracle", "control/edges"}
+    started = [e for e in load_run(tmp_path).events() if e["event"] == "run_started"]
+    assert started[-1]["cells_done"] == 6
+    assert started[-1]["cells"] == 9
+    pd.testing.assert_frame_equal(
+        scores, carry_out(tmp_path / "fresh", explainers=["control/random", "control/oracle", "control/edges"])
+    )
+
+
+def test_a_narrower_spec_hides_rows_it_does_not_ask_for(tmp_path: Path) -> None:
+    carry_out(tmp_path)
+    assert set(carry_out(tmp_path, explainers=["control/oracle"]).explainer) == {"control/oracle"}
+
+
+def test_a_failing_sample_fails_alone_with_its_reason(tmp_path: Path) -> None:
+    scores = carry_out(tmp_path, explainers=["toys:Moody"])
+    mass = scores[scores.metric == "localization/relevance_mass"].set_index("sample")
+    assert mass.loc["square-1", "reason"] == "toys/moody: ValueError: cannot stand square-1"
+    assert "NaN" in mass.loc["square-2", "reason"]
+    assert "zero" in mass.loc["square-3", "reason"]
+    assert mass.value.notna().sum() == 7
+    assert mass.value.isna().equals(mass.status == "failure")
+
+
+def test_an_empty_truth_mask_has_no_answer_and_is_no_failure(tmp_path: Path) -> None:
+    run_ = run(
+        Spec.parse(toys.spec(protocol={"name": "localization", "roles": ["nobody"]})),
+        tmp_path,
+        workers=0,
+        fail_on_error=0,
+    )
+    assert set(run_.scores().status) == {"not_applicable"}
+    assert run_.scores().value.isna().all()
+
+
+def test_fail_on_error_counts_failures_and_keeps_the_rows(tmp_path: Path) -> None:
+    spec = Spec.parse(toys.spec(explainers=["toys:Moody"]))
+    with pytest.raises(RunFailed, match=r"30\.0% of the rows are failures"):
+        run(spec, tmp_path, workers=0, fail_on_error=0.2)
+    assert len(load_run(tmp_path).scores()) == 50
+    run(spec, tmp_path, workers=0, fail_on_error=0.4)
+
+
+def test_a_killed_worker_costs_a_retry_not_a_row(tmp_path: Path) -> None:
+    fuse = tmp_path / "fuse"
+    fuse.touch()
+    scores = carry_out(tmp_path / "run", workers=2, explainers=[{"name": "toys:Killer", "fuse": str(fuse)}])
+    assert len(scores) == 50
+    assert [e["reason"] for e in load_run(tmp_path / "run").events() if e["event"] == "job_retry"] == [
+        "its process died (signal 9)"
+    ]
+
+
+def test_a_job_that_always_kills_its_worker_is_given_up_and_said_so(tmp_path: Path) -> None:
+    with pytest.raises(RunFailed, match="given up"):
+        carry_out(tmp_path, workers=1, explainers=["toys:Deadly"], datasets=[{"name": "toys:Squares", "n": 2}])
+    events = [e["event"] for e in load_run(tmp_path).events()]
+    assert events.count("job_retry") == 2
+    assert events.count("job_failed") == 1
+
+
+def test_the_second_driver_says_so_and_stops(tmp_path: Path) -> None:
+    with Store(tmp_path).lease(), pytest.raises(RunBusy, match=r"is being written by process \d+"):
+        carry_out(tmp_path)
+
+
+def test_damaged_shards_are_refused_by_readers_and_mended_by_running_again(tmp_path: Path) -> None:
+    whole = carry_out(tmp_path)
+    victim = sorted((tmp_path / "scores").iterdir())[0]
+    victim.write_bytes(victim.read_bytes()[:-20])
+    with pytest.raises(BadInput, match="damaged"):
+        load_run(tmp_path).scores()
+    pd.testing.assert_frame_equal(carry_out(tmp_path), whole)
+
+
+def test_leftovers_of_a_killed_writer_are_swept(tmp_path: Path) -> None:
+    (tmp_path / "scores").mkdir(parents=True)
+    (tmp_path / "scores" / ".abc.parquet.1.tmp").write_bytes(b"half")
+    carry_out(tmp_path)
+    assert not list(tmp_path.glob("**/.*.tmp"))
+
+
+def test_pairs_that_cannot_work_are_refused_before_any_work(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"toys/greedy needs gradients; 'toy-a' offers mechanism, scores, text"):
+        plan(Spec.parse(toys.spec(explainers=["toys:Greedy"])))
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_unwritable_directory_is_one_clear_error() -> None:
+    with pytest.raises(BadInput, match="Choose another directory"):
+        carry_out(Path("/proc/assay-run"))
+
+
+def test_status_counts_what_is_there(tmp_path: Path) -> None:
+    carry_out(tmp_path, explainers=["toys:Moody"])
+    seen = status(tmp_path)
+    assert (seen.cells, seen.cells_done, seen.rows, seen.failures) == (3, 3, 50, 15)
+    assert sum(count for _, count in seen.reasons) == 15
+    assert seen.writer == ""
+
+
+def test_why_names_the_field_that_changed(tmp_path: Path) -> None:
+    carry_out(tmp_path)
+    changed = Spec.parse(toys.spec(seed=7))
+    store = Store(tmp_path)
+    store.write_json("spec.json", changed.plain())
+    cell = plan(changed).cells[0]
+    answer = why(tmp_path, cell.id[:8])
+    assert not answer.done
+    assert answer.differences == [("seed", 0, 7)]
+
+
+def test_progress_reaches_the_end_and_every_event_is_a_json_line(tmp_path: Path) -> None:
+    import json
+
+    lines: list[str] = []
+    run(Spec.parse(toys.spec()), tmp_path, workers=2, show=JsonLines(lines.append))
+    events = [json.loads(line) for line in lines]
+    assert events[0]["event"] == "run_started"
+    assert events[-1]["event"] == "run_done"
+    assert events[-1]["rows"] == 100
+    assert [e for e in events if e["event"] == "progress"][-1]["pairs_done"] == 20
