@@ -23,7 +23,7 @@ Tick = Callable[[int], None]  # called with the number of sample × explainer pa
 
 @lru_cache(maxsize=2)
 def _loaded(recipe: Any) -> Model:
-    """Weights stay warm between jobs. One torch thread: kernels split sums by thread, and rows must not depend on it."""
+    """Weights stay warm between jobs. One torch thread: kernels split sums by thread, rows must not depend on it."""
     model = recipe.load()
     if torch := sys.modules.get("torch"):
         torch.set_num_threads(1)

@@ -33,9 +33,9 @@ class Attribution:
     standard_error: Floats | None = None
 
     def __post_init__(self) -> None:
-        if self.visual is not None and np.ndim(self.visual) != 2:
+        if self.visual is not None and self.visual.ndim != 2:
             raise BadInput(f"Attribution.visual must be one map (h, w); got shape {np.shape(self.visual)}.")
-        if self.words is not None and np.ndim(self.words) != 1:
+        if self.words is not None and self.words.ndim != 1:
             raise BadInput(f"Attribution.words must hold one score per word; got shape {np.shape(self.words)}.")
         if all(part is None for part in (self.visual, self.words, self.pairs, self.scalar)):
             raise BadInput("an Attribution needs at least one of visual, words, pairs, scalar.")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-
 REGISTERED = ("dataset", "model", "explainer", "metric", "protocol")
 
 

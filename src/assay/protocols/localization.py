@@ -12,7 +12,7 @@ from assay.kernel.row import Outcomes
 from assay.metrics.localization import CorrectedMass, OtsuIoU, RelevanceMass, Spuriousity
 from assay.metrics.ranking import Hit
 from assay.probe.session import Session
-from assay.protocols.localize import score_part
+from assay.protocols.localize import pair
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,8 @@ class Localization:
 
     def score(self, session: Session, attributions: Sequence[Attribution]) -> Mapping[str, Outcomes]:
         masks = [sample.mask(*self.roles) for sample in session.samples]
-        return {metric.card.name: score_part(metric, attributions, "visual", masks.__getitem__) for metric in _METRICS}
+        pairs = pair(attributions, "visual", masks.__getitem__)
+        return {metric.card.name: pairs.score(metric) for metric in _METRICS}
 
 
 _METRICS = (RelevanceMass(), CorrectedMass(), OtsuIoU(), Spuriousity(), Hit())

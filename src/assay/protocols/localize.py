@@ -1,8 +1,9 @@
-"""A metric over maps and masks as columns of outcomes: values where there are any, the reason where there are none."""
+"""Metrics over maps and masks as columns of outcomes: values where there are any, the reason where there are none."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -35,35 +36,45 @@ def score_maps(metric: MapMetric, maps: Maps, masks: Masks) -> Outcomes:
     return Outcomes(values, failures, absent)
 
 
-def score_part(
-    metric: MapMetric,
-    attributions: Sequence[Attribution],
-    part: Part,
-    truth: Callable[[int], np.ndarray[Any, Any] | None],
-) -> Outcomes:
-    """Score one part of every attribution against `truth(i)`: a mask (H, W) for maps, (words,) for words, or None.
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """One part of every attribution beside its truth, stacked by size once and read by any number of metrics.
 
-    Samples of one size are scored together. A part that the method does not define, and a truth that the sample does
-    not know, have no answer by definition; a broken map is a Failure.
+    A part that the method does not define, and a truth that the sample does not know, have no answer by definition.
     """
-    outcomes = np.full(len(attributions), np.nan)
-    failures: dict[int, str] = {}
-    absent: dict[int, str] = {}
-    groups: dict[tuple[Any, ...], list[tuple[int, Any, Any]]] = {}
+
+    n: int
+    absent: dict[int, str] = field(default_factory=dict)
+    groups: list[tuple[list[int], Maps, Masks]] = field(default_factory=list)
+
+    def score(self, metric: MapMetric) -> Outcomes:
+        values = np.full(self.n, np.nan)
+        failures: dict[int, str] = {}
+        absent = dict(self.absent)
+        for places, maps, masks in self.groups:
+            part = score_maps(metric, maps, masks)
+            values[places] = part.values
+            failures.update({places[k]: reason for k, reason in part.failures.items()})
+            absent.update({places[k]: reason for k, reason in part.not_applicable.items()})
+        return Outcomes(values, failures, absent)
+
+
+def pair(
+    attributions: Sequence[Attribution], part: Part, truth: Callable[[int], np.ndarray[Any, Any] | None]
+) -> Pairs:
+    """Pair a part with `truth(i)`: a mask (H, W) for maps, (words,) for words, or None. Maps are resized to masks."""
+    pairs = Pairs(len(attributions))
+    sizes: dict[tuple[Any, ...], list[tuple[int, Any, Any]]] = {}
     for i, attribution in enumerate(attributions):
         values, mask = getattr(attribution, part), truth(i)
         if values is None:
-            absent[i] = f"the method defines no {'map' if part == 'visual' else part}"
+            pairs.absent[i] = f"the method defines no {'map' if part == 'visual' else part}"
         elif mask is None:
-            absent[i] = "the sample has no truth for this"
+            pairs.absent[i] = "the sample has no truth for this"
         else:
-            values, mask = (values, mask) if part == "visual" else (values[None, :], np.asarray(mask)[None, :])
-            groups.setdefault((values.shape, mask.shape), []).append((i, values, mask))
-    for (_, size), members in groups.items():
-        maps = resize_maps(np.stack([values for _, values, _ in members]), *size)
-        part_outcomes = score_maps(metric, maps, np.stack([mask for _, _, mask in members]))
-        places = [i for i, _, _ in members]
-        outcomes[places] = part_outcomes.values
-        failures.update({places[k]: reason for k, reason in part_outcomes.failures.items()})
-        absent.update({places[k]: reason for k, reason in part_outcomes.not_applicable.items()})
-    return Outcomes(outcomes, failures, absent)
+            values, mask = (values, mask) if part == "visual" else (values[None, :], mask[None, :])
+            sizes.setdefault((values.shape, mask.shape), []).append((i, values, mask))
+    for (_, size), members in sizes.items():
+        places, maps, masks = zip(*members, strict=True)
+        pairs.groups.append((list(places), resize_maps(np.stack(maps), *size), np.stack(masks)))
+    return pairs

@@ -15,7 +15,7 @@ from assay.kernel.row import Outcomes
 from assay.kernel.sample import Sample
 from assay.metrics.localization import CorrectedMass, OtsuIoU, RelevanceMass
 from assay.probe.session import Session
-from assay.protocols.localize import MapMetric, score_part
+from assay.protocols.localize import MapMetric, Pairs, pair
 
 Mask = np.ndarray[Any, Any] | None
 Truths = Callable[[Sample, str | None], Mask]
@@ -105,8 +105,10 @@ class Grid:
 
     def score(self, session: Session, attributions: Sequence[Attribution]) -> Mapping[str, Outcomes]:
         mechanism = session.model.mechanism
-        found = {}
+        paired: dict[tuple[Part, Truths], Pairs] = {}
         for reading in _READINGS:
-            truths = [reading.truth(sample, mechanism) for sample in session.samples]
-            found[reading.card.name] = score_part(reading.metric, attributions, reading.part, truths.__getitem__)
-        return found
+            key = reading.part, reading.truth
+            if key not in paired:
+                truths = [reading.truth(sample, mechanism) for sample in session.samples]
+                paired[key] = pair(attributions, reading.part, truths.__getitem__)
+        return {reading.card.name: paired[reading.part, reading.truth].score(reading.metric) for reading in _READINGS}

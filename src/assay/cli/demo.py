@@ -1,0 +1,31 @@
+"""`assay demo`: the main job, start to page, in about a minute."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from assay.cli.console import RUNS, spec_path
+
+SPECS = ("grid-quick",)
+
+
+def demo(
+    out: Annotated[Path, typer.Option("--out", "-o", help="Where the runs and the page go.")] = RUNS / "demo",
+    workers: Annotated[int | None, typer.Option(help="Worker processes; the number of cores if not given.")] = None,
+) -> None:
+    """Put explainers to two twins, one that reasons and one that takes a shortcut; make the page."""
+    from assay.engine.events import renderer
+    from assay.engine.run import run
+    from assay.kernel.spec import Spec
+    from assay.report import report
+
+    runs = []
+    for name in SPECS:
+        spec = Spec.read(spec_path(name))
+        typer.echo(f"{name}: {spec.about}", err=True)
+        runs.append(run(spec, out / name, workers=workers, show=renderer(), fail_on_error=0.0).path)
+    page = report(runs, out / "report")
+    typer.echo(f"The page: {page.resolve().as_uri()}")

@@ -1,0 +1,49 @@
+"""`assay ls`: what there is, from the cards beside the code."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from assay.cli.console import print_table, shipped_specs
+from assay.kernel.errors import UnknownName
+from assay.kernel.registry import KINDS, registered
+
+
+def ls(
+    what: Annotated[
+        str | None,
+        typer.Argument(help="protocols, datasets, models, explainers, metrics or specs; all of them if not given."),
+    ] = None,
+) -> None:
+    """List what can go into a run: protocols, datasets, models, explainers, metrics, shipped specs."""
+    kinds = {f"{kind}s": kind for kind in KINDS}
+    if what is not None and what not in {*kinds, "specs"}:
+        raise UnknownName("list", what, [*kinds, "specs"])
+    for plural, kind in kinds.items():
+        if what in (None, plural):
+            cards = [cls.card for _, cls in sorted(registered(kind).items())]
+            rows = [
+                [c.name, c.summary, ", ".join(sorted(c.needs)) or "-", _better(c.direction), c.citation or "-"]
+                for c in cards
+            ]
+            if rows:
+                print_table([kind, "what it is", "needs", "better", "from"], rows, title=plural)
+    if what in (None, "specs"):
+        print_table(
+            ["spec", "what it is"],
+            [[name, _about(path.read_text())] for name, path in shipped_specs().items()],
+            title="specs",
+        )
+
+
+def _better(direction: str) -> str:
+    return "-" if direction == "none" else direction
+
+
+def _about(text: str) -> str:
+    """The `about:` line, read without a YAML parser: listing must be quick."""
+    return next(
+        (line.partition(":")[2].strip().strip("\"'") for line in text.splitlines() if line.startswith("about:")), ""
+    )

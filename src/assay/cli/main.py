@@ -1,0 +1,65 @@
+"""The command line: one file per verb, each a thin wrapper over a Python function of the same name. No torch here."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+
+import typer
+
+from assay.cli import check, data, demo, ls, report, run, score, status, train, why
+from assay.kernel.errors import AssayError
+
+app = typer.Typer(
+    name="assay",
+    help="How much truth is in an explanation of a vision or vision-language model.\n\n"
+    "Start with `assay demo`, then `assay ls`, then `assay run SPEC`.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command()(demo.demo)
+app.command()(ls.ls)
+app.command()(check.check)
+app.command()(run.run)
+app.command()(status.status)
+app.command()(why.why)
+app.command()(report.report)
+app.command()(score.score)
+app.add_typer(data.app, name="data")
+app.add_typer(train.app, name="train")
+
+
+@app.callback(invoke_without_command=True)
+def _version(
+    version: bool = typer.Option(False, "--version", help="Print the version and stop.", is_eager=True),
+) -> None:
+    if version:
+        from assay import __version__
+
+        typer.echo(f"assay {__version__}")
+        raise typer.Exit
+
+
+def main() -> None:
+    """Errors that are the user's to mend become one line and exit code 2, never a traceback."""
+    try:
+        app()
+    except AssayError as error:
+        typer.echo(f"assay: {error}", err=True)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        typer.echo("assay: stopped. Run the same command again to go on from here.", err=True)
+        sys.exit(130)
+    except BrokenPipeError:
+        # The reader (head, less) has gone: nobody is left to tell.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)
+    except Exception as error:
+        if os.environ.get("ASSAY_DEBUG"):
+            traceback.print_exc()
+        typer.echo(f"assay: internal error: {type(error).__name__}: {error} (ASSAY_DEBUG=1 shows where)", err=True)
+        sys.exit(70)

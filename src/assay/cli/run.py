@@ -1,0 +1,98 @@
+"""`assay run`: carry out a spec, or what is left of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from assay.cli.console import RUNS, print_table, spec_path
+from assay.kernel.errors import BadInput
+
+if TYPE_CHECKING:
+    from assay.engine.plan import Plan
+
+STYLES = ("live", "plain", "json", "none")
+
+
+def run(
+    spec: Annotated[str, typer.Argument(help="A YAML file, or the name of a shipped spec (`assay ls specs`).")],
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="The run directory; runs/<name> if not given.")
+    ] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", help="Override a field: key=value, the value in YAML. Repeatable.")
+    ] = None,
+    limit: Annotated[int | None, typer.Option(help="Take only the first N samples of each dataset.")] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would run and what it would cost, then stop.")
+    ] = False,
+    workers: Annotated[
+        int | None, typer.Option(help="Worker processes; the number of cores if not given, 0 for none.")
+    ] = None,
+    engine: Annotated[str, typer.Option(help="Where jobs run: local.")] = "local",
+    fail_on_error: Annotated[
+        float, typer.Option(help="Largest share of failed rows that still exits 0; 0 means any failure exits 1.")
+    ] = 1.0,
+    progress: Annotated[
+        str | None, typer.Option(help="live, plain, json or none; live on a terminal, plain in a pipe.")
+    ] = None,
+) -> None:
+    """Run a spec. The same command again resumes; adding a model or explainer to the spec extends the run.
+
+    Example: `assay run grid-quick --limit 40 --set 'explainers=[control/random, control/oracle]'`
+    """
+    from assay.engine.events import renderer
+    from assay.engine.plan import plan
+    from assay.engine.run import run as carry_out
+    from assay.kernel.spec import Spec
+
+    if engine != "local":
+        raise BadInput(f"--engine {engine}: this version runs on 'local' only.")
+    if progress is not None and progress not in STYLES:
+        raise BadInput(f"--progress takes {', '.join(STYLES)}; got {progress!r}.")
+    if not 0 <= fail_on_error <= 1:
+        raise BadInput(f"--fail-on-error is a share between 0 and 1; got {fail_on_error:g}.")
+    wanted = Spec.read(spec_path(spec)).override(
+        [*(settings or []), *([f"limit={limit}"] if limit is not None else [])]
+    )
+    where = out or RUNS / wanted.name
+    if dry_run:
+        show_plan(plan(wanted), where)
+        return
+    finished = carry_out(wanted, where, workers=workers, show=renderer(progress), fail_on_error=fail_on_error)
+    if progress not in ("json", "none"):
+        typer.echo(f"rows in {finished.path}; look at them with `assay report {finished.path}`", err=True)
+
+
+def show_plan(planned: Plan, where: Path) -> None:
+    """What a run would do: the grid, its cost, what is refused and why."""
+    from assay.engine.plan import missing_extras
+    from assay.kernel.registry import label
+    from assay.results.run import Run
+    from assay.results.store import Store
+
+    done = set(Run(Store(where)).cells()) & {cell.id for cell in planned.cells}
+    jobs = planned.jobs(done)
+    print_table(
+        ["what", "how many"],
+        [
+            ["models", str(len(planned.models))],
+            ["explainers", str(len(planned.explainers))],
+            ["samples", ", ".join(f"{_size(planned, i)} of {label(d)}" for i, d in enumerate(planned.datasets))],
+            ["cells", f"{len(planned.cells)}, {len(done)} of them done in {where}"],
+            ["jobs to run", str(len(jobs))],
+            ["forward passes to ask for", f"{planned.passes(jobs):,.0f}"],
+            ["scores per explanation", ", ".join(planned.metrics)],
+        ],
+        title=f"{planned.spec.name}: protocol {label(planned.protocol)}",
+    )
+    for refusal in planned.refusals:
+        typer.echo(f"not run: {refusal.model} × {refusal.explainer}: {refusal.reason}")
+    for text in missing_extras(planned):
+        typer.echo(f"missing: {text}")
+
+
+def _size(planned: Plan, dataset: int) -> int:
+    return max((job.stop for job in planned.grid if job.dataset == dataset), default=0)

@@ -1,0 +1,44 @@
+"""`assay score`: for people who only have arrays."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from assay.cli.console import print_table
+
+
+def score(
+    maps: Annotated[Path, typer.Option(help="Attribution maps, (n, h, w), .npy")],
+    masks: Annotated[Path, typer.Option(help="Truth masks, (n, H, W), .npy; non-zero = belongs to the truth.")],
+    metrics: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--metric", help="A metric's name (`assay ls metrics`). Repeatable; all localisation scores if not given."
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Also write one row per map × metric: .csv or .parquet")
+    ] = None,
+) -> None:
+    """Score saved maps against saved masks. Maps are resized to the masks, masks are never interpolated.
+
+    Example: `assay score --maps maps.npy --masks masks.npy --metric localization/relevance_mass`
+    """
+    from assay.engine.score import score as score_arrays
+
+    frame = score_arrays(maps, masks, metrics)
+    rows = []
+    for metric, group in frame.groupby("metric", sort=False):
+        values = group["value"].dropna()
+        mean = f"{values.mean():.4f} ± {values.std(ddof=0):.4f}" if len(values) else "-"
+        reasons = "; ".join(f"{n} × {reason}" for reason, n in group["reason"].value_counts().items())
+        rows.append([str(metric), mean, f"{len(values)} of {len(group)}", reasons or "-"])
+    print_table(["metric", "mean ± std", "scored", "not scored because"], rows)
+    if out is not None:
+        from assay.results.export import write_frame
+
+        write_frame(frame, out)
+        typer.echo(f"{len(frame)} rows in {out}", err=True)

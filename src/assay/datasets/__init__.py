@@ -1,0 +1,3 @@
+"""Datasets: where samples come from. None of them imports torch."""
+
+DECLARES = ("arrays", "grid.dataset")

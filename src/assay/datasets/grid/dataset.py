@@ -1,0 +1,67 @@
+"""Dataset `grid`: certified samples as a run's dataset, buckets interleaved so that any first N covers them all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from functools import cached_property
+from typing import ClassVar, Literal
+
+from assay.datasets.grid.bucket import buckets as all_buckets
+from assay.datasets.grid.generate import generate
+from assay.kernel.card import Card
+from assay.kernel.errors import UnknownName
+from assay.kernel.sample import Sample
+
+
+@dataclass(frozen=True)
+class GridDataset:
+    """`buckets` are names or patterns (`D2_M_*`); the default is the 38 that were published."""
+
+    buckets: tuple[str, ...] = ()
+    mode: Literal["pure", "spur"] = "pure"
+    per_bucket: int = 50
+    seed: int = 0
+    preset: Literal["certified", "paper"] = "certified"
+    cell: int = 64
+    card: ClassVar[Card] = Card(
+        "grid", "questions about shapes on a grid; every sample carries the proof of what it takes to answer", "dataset",
+        citation="gridvqax2026",
+    )  # fmt: skip
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The buckets that were asked for, in the order of the taxonomy."""
+        known = all_buckets()
+        if not self.buckets:
+            return tuple(all_buckets(published_only=True))
+        for pattern in self.buckets:
+            if not any(fnmatch(name, pattern) for name in known):
+                raise UnknownName("bucket", pattern, known)
+        return tuple(name for name in known if any(fnmatch(name, pattern) for pattern in self.buckets))
+
+    @property
+    def label(self) -> str:
+        chosen = f":{','.join(self.buckets)}" if self.buckets else ""
+        seed = f" seed {self.seed}" if self.seed else ""
+        preset = "" if self.preset == "certified" else f" {self.preset}"
+        return f"grid.{self.mode}{preset}{chosen}{seed}"
+
+    @property
+    def revision(self) -> str:
+        return f"{self.card.name}-{self.card.version}"
+
+    def __len__(self) -> int:
+        return len(self.names) * self.per_bucket
+
+    def load(self, start: int, stop: int) -> list[Sample]:
+        """Position i is sample i // B of bucket i % B."""
+        count = len(self.names)
+        slots: dict[int, Sample] = {}
+        for b, name in enumerate(self.names):
+            places = range(start + (b - start) % count, stop, count)
+            if places:
+                first = places[0] // count
+                made = generate(name, len(places), self.seed, self.preset, self.mode, start=first, cell=self.cell)
+                slots.update(zip(places, made, strict=True))
+        return [slots[i] for i in range(start, stop)]

@@ -1,0 +1,148 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assay.kernel.errors import BadInput
+from assay.kernel.row import Failure
+from assay.metrics import compass, compass_problem, direction_error
+from assay.metrics.compass import DirectionError
+from tests.metrics.scenes import generic
+from tests.twins import compass as twin
+
+
+def scene(n: int = 10, h: int = 8, w: int = 8, seed: int = 0) -> tuple[Any, Any, Any]:
+    rng = np.random.default_rng(seed)
+    return generic(n, h, w, seed)[0], rng.uniform(0, (w, h), (n, 2)), rng.uniform(0, (w, h), (n, 2))
+
+
+@pytest.mark.parametrize("sectors", [3, 4, 8, 16])
+@pytest.mark.parametrize("sigma", [0.3, 1.2])
+def test_equals_its_twin(sectors: int, sigma: float) -> None:
+    maps, a, b = scene(h=7, w=9)
+    shares = compass(maps, a, b, sectors, sigma)
+    expected = [twin.compass(*one, sectors, sigma) for one in zip(maps, a, b, strict=True)]
+    np.testing.assert_allclose(shares, expected, rtol=1e-9, atol=1e-15)
+    errors = [twin.direction_error(*one) for one in zip(shares, a, b, strict=True)]
+    np.testing.assert_allclose(direction_error(shares, a, b), errors)
+
+
+def test_directions_are_as_the_eye_sees_them() -> None:
+    reference = (2.5, 2.5)
+    places = {0: (2, 4), 1: (0, 4), 2: (0, 2), 3: (0, 0), 4: (2, 0), 5: (4, 0), 6: (4, 2), 7: (4, 4)}
+    for sector, (row, column) in places.items():
+        maps = np.zeros((1, 5, 5))
+        maps[0, row, column] = 1.0
+        shares = compass(maps, reference, (column + 0.5, row + 0.5))
+        assert shares[0, sector] == 1.0
+        assert direction_error(shares, reference, (column + 0.5, row + 0.5)) == pytest.approx(0.0, abs=1e-12)
+        assert direction_error(shares, (column + 0.5, row + 0.5), reference) == pytest.approx(180.0)
+
+
+@given(st.integers(0, 500), st.sampled_from([4, 8, 12, 28]), st.booleans())
+def test_a_quarter_turn_of_the_scene_turns_the_compass(seed: int, sectors: int, on_cells: bool) -> None:
+    maps, a, b = scene(3, seed=seed)
+    if on_cells:  # with 4 or 28 sectors, cells then lie exactly on borders
+        a, b = np.floor(a) + 0.5, np.floor(b) + np.array([0.5, 0.0])
+    turned = np.rot90(maps, axes=(1, 2))  # counter-clockwise: (x, y) goes to (y, 8 - x)
+
+    def turn(p: Any) -> Any:
+        return np.stack([p[:, 1], 8 - p[:, 0]], -1)
+
+    shares = compass(maps, a, b, sectors)
+    after = compass(turned, turn(a), turn(b), sectors)
+    np.testing.assert_allclose(after, np.roll(shares, sectors // 4, axis=1), rtol=1e-9, atol=1e-12)
+    errors = direction_error(shares, a, b)
+    np.testing.assert_allclose(direction_error(after, turn(a), turn(b)), errors, atol=1e-9)
+
+
+@given(st.integers(0, 500), st.sampled_from([1e-200, 0.5, 1e200]))
+def test_is_a_distribution_whatever_the_scale(seed: int, scale: float) -> None:
+    maps, a, b = scene(3, seed=seed)
+    shares = compass(maps, a, b)
+    np.testing.assert_allclose(shares.sum(-1), 1.0)
+    assert (shares >= 0).all()
+    np.testing.assert_allclose(compass(maps * scale, a, b), shares, rtol=1e-9, atol=1e-15)
+
+
+def test_far_evidence_does_not_underflow() -> None:
+    maps = np.zeros((1, 100, 100))
+    maps[0, 0, 99], maps[0, 99, 0] = 1.0, 1.0
+    shares = compass(maps, (10.5, 89.5), (10.5, 89.4))  # the target is a tenth of a cell away
+    assert shares[0, 5] == 1.0  # the near corner, below left, outweighs the far one beyond measure
+    assert np.isclose(compass(maps, (10.5, 89.5), (10.5, 89.4), sigma=float("inf"))[0, [1, 5]], 0.5).all()
+
+
+def test_every_degenerate_case_is_nan_with_its_reason() -> None:
+    maps = np.zeros((6, 3, 3))
+    maps[1, 1, 1] = 1.0
+    maps[2, 0, 0], maps[3, 0, 0], maps[4, 0, 0] = -1.0, 1.0, np.nan
+    maps[5, 0, 0] = 1.0
+    a = np.full((6, 2), 1.5)
+    b = np.array([[2.5, 1.5]] * 3 + [[1.5, 1.5]] + [[2.5, 1.5]] * 2)
+    reasons = [
+        "map is all zero",
+        "all evidence lies on the reference",
+        "map has no positive evidence",
+        "reference and target coincide",
+        "map has NaN or inf",
+        None,
+    ]
+    assert compass_problem(maps, a, b) == reasons
+    shares = compass(maps, a, b)
+    assert np.isnan(shares).all(-1).tolist() == [True] * 5 + [False]
+    metric = DirectionError()
+    values = metric(maps, a, b)
+    assert np.isnan(values).tolist() == [True] * 5 + [False]
+    assert values[5] == 135.0
+    assert metric.problems(maps, a, b) == [Failure(reason) if reason else None for reason in reasons]
+
+
+@given(st.integers(0, 500))
+def test_a_reason_for_every_nan(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    maps = rng.choice([-1.0, 0.0, 0.0, 0.0, 1.0], (8, 2, 2))
+    a, b = rng.choice([0.5, 1.5], (8, 2)), rng.choice([0.5, 1.5], (8, 2))
+    missing = np.isnan(compass(maps, a, b)).any(-1).tolist()
+    assert [reason is not None for reason in compass_problem(maps, a, b)] == missing
+
+
+def test_ties_share_and_a_uniform_compass_scores_90() -> None:
+    a, b = (0.0, 0.0), (1.0, 0.0)
+    assert direction_error(np.full((1, 8), 1 / 8), a, b) == 90.0
+    assert direction_error(np.array([[0.4, 0.4 + 1e-16, 0.0, 0.2]]), a, b) == 45.0
+
+
+def test_circular_mean_lies_between_sectors() -> None:
+    shares = np.array([[0.5, 0.5, 0.0, 0.0], [0.5, 0.0, 0.5, 0.0], [np.nan] * 4])
+    errors = direction_error(shares, (0.0, 0.0), (1.0, -1.0), estimator="mean")
+    np.testing.assert_allclose(errors, [0.0, np.nan, np.nan], atol=1e-12)
+
+
+def test_eight_sectors_miss_a_random_direction_by_eleven_degrees() -> None:
+    angle = np.random.default_rng(0).uniform(0, 2 * np.pi, 20_000)
+    b = np.stack([np.cos(angle), -np.sin(angle)], -1)
+    nearest = np.eye(8)[np.round(angle / (np.pi / 4)).astype(int) % 8]
+    errors = direction_error(nearest, (0.0, 0.0), b)
+    assert errors.max() <= 22.5 + 1e-9
+    assert errors.mean() == pytest.approx(11.25, abs=0.15)  # FACTS: the floor of a peak readout
+
+
+def test_parameters_out_of_range_say_so() -> None:
+    maps, a, b = scene(2)
+    with pytest.raises(BadInput, match=r"\(2, 2\) or \(2,\); got \(3,\)"):
+        compass(maps, np.zeros(3), b)
+    with pytest.raises(BadInput, match="NaN or inf"):
+        compass(maps, a * np.nan, b)
+    with pytest.raises(BadInput, match="sectors"):
+        compass(maps, a, b, sectors=1)
+    with pytest.raises(BadInput, match="sigma"):
+        compass(maps, a, b, sigma=0.0)
+    with pytest.raises(BadInput, match="peak, mean"):
+        direction_error(compass(maps, a, b), a, b, estimator="median")  # type: ignore[arg-type]
+    with pytest.raises(BadInput, match=r"\(n, sectors\)"):
+        direction_error(np.zeros(8), a, b)
