@@ -78,4 +78,4 @@ def _best_split(counts: npt.NDArray[np.intp], centres: Floats) -> Floats:
     mean_above = np.cumsum(moments[:, ::-1], -1)[:, ::-1][:, 1:] / np.maximum(above, 1)[:, 1:]
     variance = below[:, :-1] * above[:, 1:] * (mean_below - mean_above) ** 2
     best = np.argmax(variance, -1)
-    return np.take_along_axis(centres, best[:, None], -1)[:, 0]
+    return np.asarray(centres[np.arange(len(best)), best])

@@ -72,9 +72,23 @@ def pair(
         elif mask is None:
             pairs.absent[i] = "the sample has no truth for this"
         else:
-            values, mask = (values, mask) if part == "visual" else (values[None, :], mask[None, :])
+            values, mask = (values, coarsest(mask, *values.shape)) if part == "visual" else (values[None], mask[None])
             sizes.setdefault((values.shape, mask.shape), []).append((i, values, mask))
     for (_, size), members in sizes.items():
         places, maps, masks = zip(*members, strict=True)
         pairs.groups.append((list(places), resize_maps(np.stack(maps), *size), np.stack(masks)))
     return pairs
+
+
+def coarsest(mask: np.ndarray[Any, Any], h: int, w: int) -> np.ndarray[Any, Any]:
+    """The mask on the map's own (h, w) cells where that loses nothing, i.e. where it cuts no cell; else as it is.
+
+    Shares of mass and overlaps of area are the same on both, and a 12 × 12 map of a 384-pixel image is read a thousand
+    times faster.
+    """
+    height, width = mask.shape
+    if height % h or width % w or (h, w) == (height, width):
+        return mask
+    cells = mask.reshape(h, height // h, w, width // w)
+    corner = cells[:, 0, :, 0]
+    return corner if (cells == corner[:, None, :, None]).all() else mask

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from assay.datasets.grid.certified import position_answer
+from assay.datasets.grid.compass import position_answer
 from assay.datasets.grid.draws import Bools, Ints
 from assay.datasets.grid.scenes import COUNT_0, LEFT, NO, YES, SceneBatch, answers
 from assay.datasets.grid.world import World
@@ -92,13 +93,14 @@ class BatchProof:
 
     # --- the scene, seen through the nouns of the question ---
 
-    def _matches(self, codes: Ints, nouns: Ints) -> Bools:
+    def _matches(self, codes: npt.NDArray[np.integer[Any]], nouns: Ints) -> Bools:
         """Whether objects (n, ..., with code > 0) match nouns (n, m, 2): (n, m, ...)."""
         colour, shape = np.divmod(codes.astype(np.int64) - 1, self.world.n_shapes)
         extra = (slice(None), slice(None), *[None] * (codes.ndim - 1))
         want_colour, want_shape = nouns[..., 0][extra], nouns[..., 1][extra]
-        fits = ((want_colour < 0) | (want_colour == colour[:, None])) & ((want_shape < 0) | (want_shape == shape[:, None]))
-        found: Bools = fits & (codes > 0)[:, None]
+        same_colour = (want_colour < 0) | (want_colour == colour[:, None])
+        same_shape = (want_shape < 0) | (want_shape == shape[:, None])
+        found: Bools = same_colour & same_shape & (codes > 0)[:, None]
         return found
 
     @cached_property
@@ -119,7 +121,8 @@ class BatchProof:
         scenes, world = self.scenes, self.world
         if scenes.bucket.qtype == "REL":
             places = self._direction(np.arange(world.n_cells)[None, :], scenes.anchor_cells)
-            return (places == (scenes.answer - LEFT)[:, None])[:, None]
+            same: Bools = places == (scenes.answer - LEFT)[:, None]
+            return same[:, None]
         horizontal, before = scenes.directions < 2, scenes.directions % 2 == 0
         along = np.where(horizontal[..., None], world.columns, world.rows)
         line = np.where(horizontal, scenes.anchor_cells % world.size, scenes.anchor_cells // world.size)[..., None]
@@ -147,12 +150,14 @@ class BatchProof:
     @cached_property
     def held(self) -> Ints:
         """(n, A) target-like objects in each C_k."""
-        return (self.like[:, self._side] & self.confusers).sum(axis=2)
+        held: Ints = (self.like[:, self._side] & self.confusers).sum(axis=2)
+        return held
 
     @cached_property
     def counts(self) -> Ints:
         """(n, sides) target-like objects that lie in V."""
-        return (self.like & self.valid).sum(axis=2)
+        counts: Ints = (self.like & self.valid).sum(axis=2)
+        return counts
 
     # --- answers ---
 
@@ -211,9 +216,11 @@ class BatchProof:
         """(n, P)"""
         present, special = self.scenes.cells > 0, self._at_anchor
         if self.scenes.bucket.qtype == "REL":
-            return special | self.like[:, 0]
+            both: Bools = special | self.like[:, 0]
+            return both
         counts = self.counts[:, :, None] - (self.like & self.valid)
-        return present & (special | (self._answer(counts) != self.scenes.answer[:, None]))
+        alters: Bools = present & (special | (self._answer(counts) != self.scenes.answer[:, None]))
+        return alters
 
     def _repaint(self, codes: Ints) -> Bools:
         """(n, P, m) whether turning the object of a cell into codes (n, P, m) alters the answer."""
@@ -250,34 +257,31 @@ class BatchProof:
     @cached_property
     def move(self) -> Bools:
         """(n, P, P)"""
-        scenes, world = self.scenes, self.world
+        scenes = self.scenes
         n, cells = scenes.cells.shape
         empty = scenes.cells == 0
         if scenes.bucket.qtype == "REL":
             return self._move_direction() & empty[:, None, :]
-        moves = np.zeros((n, cells, cells), dtype=np.bool_)
+        moves: Bools = np.zeros((n, cells, cells), dtype=np.bool_)
         if self._side.size == 0:
             return moves  # without anchors, where things are does not matter
         inside = self.like & self.valid
-        if scenes.bucket.task == "compare":
-            for side in range(2):
-                rows, at = np.nonzero(self.like[:, side])
-                counts = np.repeat(self.counts[rows][:, :, None], cells, axis=2)
-                counts[:, side] += self.valid[rows, side].astype(np.int64) - inside[rows, side, at][:, None]
-                moves[rows, at] = self._differs(counts, rows)
-        else:
-            rows, at = np.nonzero(self.like[:, 0])
-            change = self.valid[rows, 0].astype(np.int64) - inside[rows, 0, at][:, None]
-            moves[rows, at] = self._differs((self.counts[rows, 0][:, None] + change)[:, None], rows)
+        for side in range(scenes.bucket.sides):
+            rows, at = np.nonzero(self.like[:, side])
+            counts = np.repeat(self.counts[rows][:, :, None], cells, axis=2)
+            counts[:, side] += self.valid[rows, side].astype(np.int64) - inside[rows, side, at][:, None]
+            moves[rows, at] = self._differs(counts, rows)
         everyone = np.arange(n)
-        for k, side in enumerate(self._side):
+        for k, side in enumerate(self._side.tolist()):
             counts = np.repeat(self.counts[:, :, None], cells, axis=2)
-            counts[:, side] = self._count_by_line(k, int(side))
+            counts[:, side] = self._count_by_line(k, side)
             moves[everyone, scenes.anchor_cells[:, k]] = self._differs(counts, everyone)
-        return moves & empty[:, None, :]
+        moves &= empty[:, None, :]
+        return moves
 
     def _differs(self, counts: Ints, rows: Ints) -> Bools:
-        return self._answer(counts) != self.scenes.answer[rows, None]
+        differs: Bools = self._answer(counts) != self.scenes.answer[rows, None]
+        return differs
 
     def _count_by_line(self, k: int, side: int) -> Ints:
         """(n, P) the side's count if anchor k stood in each cell: it depends on one coordinate of the cell only."""

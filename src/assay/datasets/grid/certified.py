@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from assay.datasets.grid.attributes import sample_attribute, sample_classes
 from assay.datasets.grid.bucket import Bucket
-from assay.datasets.grid.draws import Bools, Floats, Ints, choose, deal, integers, permutations, stream, uniform
+from assay.datasets.grid.compass import sample_direction
+from assay.datasets.grid.draws import Bools, Floats, Ints, Source, choose, count_deck, deal, integers, permutations
 from assay.datasets.grid.plan import Plan, compare_counts, direction_orders, layouts, plan
 from assay.datasets.grid.scenes import (
     ADVERSARIAL,
@@ -14,13 +16,13 @@ from assay.datasets.grid.scenes import (
     ANCHOR,
     COUNT_0,
     DISTRACTOR,
-    LEFT,
     NO,
     TARGET,
     TARGET_2,
     YES,
     Mode,
     SceneBatch,
+    nouns_of,
 )
 from assay.datasets.grid.world import World
 from assay.kernel.errors import AssayError
@@ -28,158 +30,16 @@ from assay.kernel.errors import AssayError
 ATTEMPTS = 1000  # only crowded comparisons ever need more than one
 
 
-class Source:
-    """The random streams of one (seed, bucket): a name and an attempt give a stream; the mode is part of a name."""
-
-    def __init__(self, seed: int, bucket: Bucket) -> None:
-        self._names = (seed, bucket.name)
-
-    def key(self, name: str, attempt: int = 0) -> int:
-        return stream(*self._names, name, attempt)
-
-    def uniform(self, name: str, index: Ints, count: int, attempt: int = 0) -> Floats:
-        return uniform(self.key(name, attempt), index, count)
-
-
 def sample_certified(bucket: Bucket, world: World, mode: Mode, seed: int, index: Ints) -> SceneBatch:
     """Scenes of the given indices. Question and answer depend on (seed, bucket, index) and are shared by both modes."""
-    source, sums = Source(seed, bucket), plan(bucket, world)
+    source, sums = Source(seed, bucket.name), plan(bucket, world)
     if bucket.qtype == "A":
-        return _attribute(bucket, world, mode, seed, index, source, sums)
+        return sample_attribute(bucket, world, mode, seed, index, source, sums)
     if bucket.qtype == "REL":
-        return _direction(bucket, world, mode, seed, index, source, sums)
+        return sample_direction(bucket, world, mode, seed, index, source, sums)
     if bucket.qtype == "CMP" and bucket.depth == 1:
-        return _compare_classes(bucket, world, mode, seed, index, source, sums)
+        return sample_classes(bucket, world, mode, seed, index, source, sums)
     return _spatial(bucket, world, mode, seed, index, source, sums)
-
-
-def count_deck(most: int) -> Ints:
-    """Counts 0..most, a little skewed to the small ones (3 : 2 from end to end); dealt, so frequencies are exact."""
-    return np.repeat(np.arange(most + 1), [3 * most - n for n in range(most + 1)])
-
-
-# --- questions without anchors: the composition of the scene is fixed first, then a class is asked for -----------------
-
-
-def _attribute(
-    bucket: Bucket, world: World, mode: Mode, seed: int, index: Ints, source: Source, sums: Plan
-) -> SceneBatch:
-    """Classes of 1, 2, ..., most objects, one absent class, and others: any answer can be asked of any such scene."""
-    n, most = len(index), sums.most
-    classes = permutations(source.key("classes"), index, world.n_classes)
-    counts = np.zeros((n, world.n_classes), dtype=np.int64)
-    counts[:, 1 : most + 1] = np.arange(1, most + 1)  # place j holds j objects, place 0 is the absent class
-    extra = sums.objects - most * (most + 1) // 2
-    _scatter(counts, source.uniform("extra", index, extra), most + 1)
-    if bucket.form == 0:
-        asked = deal(source.key("schedule"), index, count_deck(most))
-        answer = asked + COUNT_0
-    else:
-        yes = deal(source.key("schedule"), index, np.repeat([True, False], 4))
-        # The largest of these classes is never asked for, so that being the majority says nothing (Case 2).
-        asked = np.where(yes, 1 + integers(source.uniform("asked", index, 1)[:, 0], max(most - 1, 1)), 0)
-        answer = np.where(yes, YES, NO)
-    cells, slots = _arrange(world, index, source, counts, classes)
-    roles = np.where(slots < 0, 0, np.where(slots == asked[:, None], TARGET, DISTRACTOR)).astype(np.int8)
-    nouns = _nouns(world, np.take_along_axis(classes, asked[:, None], axis=1), "M")
-    return _batch(bucket, world, mode, seed, index, cells, roles, nouns, asked[:, None], answer)
-
-
-def _compare_classes(
-    bucket: Bucket, world: World, mode: Mode, seed: int, index: Ints, source: Source, sums: Plan
-) -> SceneBatch:
-    """Classes of a, a and b < a objects and a larger one: more than, fewer than and as many can all be asked of it."""
-    n, objects = len(index), sums.objects
-    u = source.uniform("sizes", index, 2)
-    a = 1 + integers(u[:, 0], sums.most)
-    b = integers(u[:, 1], np.minimum(a, objects - 3 * a))
-    classes = permutations(source.key("classes"), index, world.n_classes)
-    counts = np.zeros((n, world.n_classes), dtype=np.int64)
-    counts[:, 0], counts[:, 1], counts[:, 2], counts[:, 3] = a, a, b, a + 1
-    extra = objects - counts.sum(axis=1)
-    _scatter(counts, source.uniform("extra", index, objects), 3, extra)
-    case = deal(source.key("schedule"), index, np.array([0, 0, 0, 0, 1, 1, 2, 2]))  # yes; no: fewer; no: as many
-    sides = np.array([[0, 2], [2, 0], [0, 1]])[case]
-    cells, slots = _arrange(world, index, source, counts, classes)
-    roles = np.where(slots < 0, 0, DISTRACTOR).astype(np.int8)
-    roles[slots == sides[:, :1]] = TARGET
-    roles[slots == sides[:, 1:]] = TARGET_2
-    nouns = _nouns(world, np.take_along_axis(classes, sides, axis=1), "M")
-    true = np.take_along_axis(counts, sides, axis=1)
-    return _batch(bucket, world, mode, seed, index, cells, roles, nouns, true, np.where(case == 0, YES, NO))
-
-
-def _scatter(counts: Ints, u: Floats, first: int, how_many: Ints | None = None) -> None:
-    """Add u.shape[1] objects (or how_many of them) to the places from `first` on; half of the draws favour the first."""
-    n, width = counts.shape
-    if u.shape[1] == 0 or first >= width:
-        return
-    place = np.where(u < 0.5, first, first + integers((u - 0.5) * 2, width - first))
-    live = np.ones_like(u, dtype=np.bool_) if how_many is None else np.arange(u.shape[1]) < how_many[:, None]
-    np.add.at(counts, (np.broadcast_to(np.arange(n)[:, None], u.shape)[live], place[live]), 1)
-
-
-def _arrange(
-    world: World, index: Ints, source: Source, counts: Ints, classes: Ints
-) -> tuple[npt.NDArray[np.uint8], Ints]:
-    """Put counts[:, j] objects of class classes[:, j] on random cells: codes and the place j (or -1) of each cell."""
-    objects = int(counts[0].sum()) if len(counts) else 0
-    order = permutations(source.key("cells"), index, world.n_cells)[:, :objects]
-    ends = np.cumsum(counts, axis=1)
-    slot = (np.arange(objects)[None, :, None] >= ends[:, None, :]).sum(axis=2)
-    slots = np.full((len(index), world.n_cells), -1, dtype=np.int64)
-    np.put_along_axis(slots, order, slot, axis=1)
-    codes = np.where(slots < 0, 0, np.take_along_axis(classes, np.maximum(slots, 0), axis=1) + 1)
-    return codes.astype(np.uint8), slots
-
-
-# --- REL ---------------------------------------------------------------------------------------------------------------
-
-
-def position_answer(world: World, cell: Ints) -> Ints:
-    """The side of the image that a cell is nearest to (0..3, as LEFT...); on a diagonal, left or right."""
-    u, v = 2 * world.columns[cell] - (world.size - 1), 2 * world.rows[cell] - (world.size - 1)
-    return np.where(abs(u) >= abs(v), np.where(u < 0, 0, 1), np.where(v < 0, 2, 3))
-
-
-def _direction(
-    bucket: Bucket, world: World, mode: Mode, seed: int, index: Ints, source: Source, sums: Plan
-) -> SceneBatch:
-    """pure: the target stands where all four answers are possible, whatever the answer. spur: on the answer's side."""
-    x, y, size = world.columns, world.rows, world.size
-    answer = deal(source.key("schedule"), index, np.repeat(np.arange(4), 2))
-    gap_x, gap_y = x[:, None] - x[None, :], y[:, None] - y[None, :]  # target minus anchor, (P, P)
-    lead = np.stack([-gap_x - abs(gap_y), gap_x - abs(gap_y), -gap_y - abs(gap_x), gap_y - abs(gap_x)])
-    clear = lead >= 2  # (4, P, P): one axis dominates by two cells or more
-    centre = (x >= 2) & (x <= size - 3) & (y >= 2) & (y <= size - 3)
-    off_diagonal = abs(2 * x - size + 1) != abs(2 * y - size + 1)
-    zone = np.stack([(position_answer(world, np.arange(world.n_cells)) == a) & off_diagonal for a in range(4)])
-    home = np.broadcast_to(centre, zone.shape) if mode == "pure" else zone & clear.any(axis=2)
-    one = np.ones(len(index), dtype=np.int64)
-    u = source.uniform(f"place/{mode}", index, 3 * world.n_cells)
-    at_target = choose(u[:, : world.n_cells], home[answer], one)
-    target = at_target.argmax(axis=1)
-    at_anchor = choose(u[:, world.n_cells : 2 * world.n_cells], clear[answer, target], one)
-    anchor = at_anchor.argmax(axis=1)
-    taken = at_target | at_anchor
-    filler = choose(u[:, 2 * world.n_cells :], ~taken, one * (sums.objects - 2))
-    classes = permutations(source.key("classes"), index, world.n_classes)
-    codes = np.zeros(taken.shape, dtype=np.int64)
-    draw = source.uniform(f"filler/{mode}", index, world.n_cells)
-    others = np.take_along_axis(classes, 2 + integers(draw, world.n_classes - 2), axis=1)
-    codes[filler] = others[filler] + 1
-    rows = np.arange(len(index))
-    codes[rows, target], codes[rows, anchor] = classes[:, 0] + 1, classes[:, 1] + 1
-    roles = np.where(filler, DISTRACTOR, 0).astype(np.int8)
-    roles[rows, target], roles[rows, anchor] = TARGET, ANCHOR
-    named = _nouns(world, classes[:, :2], "M")
-    return SceneBatch(
-        bucket, world, "certified", mode, seed, index, codes.astype(np.uint8), roles, named[:, :1], named[:, 1:],
-        answer[:, None], anchor[:, None], one[:, None], answer + LEFT,
-    )  # fmt: skip
-
-
-# --- questions with anchors --------------------------------------------------------------------------------------------
 
 
 def _spatial(
@@ -211,7 +71,7 @@ def _spatial(
             "use a larger grid or a lower density"
         )
     cells = _paint(bucket, world, mode, index, source, roles, names, true, sums)
-    nouns = _nouns(world, names[:, : sides + anchors], bucket.qtype)
+    nouns = nouns_of(world, names[:, : sides + anchors], bucket.qtype)
     return SceneBatch(
         bucket, world, "certified", mode, seed, index, cells, roles, nouns[:, :sides], nouns[:, sides:], directions,
         anchor_cells, true, answer,
@@ -264,7 +124,9 @@ def _place(
     rows = np.arange(n)
     u = source.uniform("lines", index, bucket.sides * (1 + each), attempt)
     order = direction_orders(each)
-    directions, lines, cells = [], [], []
+    directions: list[Ints] = []
+    lines: list[Ints] = []
+    cells: list[Ints] = []
     for side in range(bucket.sides):
         which = integers(pick[:, side], len(order))
         directions.append(order[which])
@@ -287,7 +149,7 @@ def _place(
     shared = source.uniform("targets", index, world.n_cells * bucket.sides, attempt).reshape(n, -1, world.n_cells)
     need = np.zeros(n, dtype=np.int64)
 
-    def put(which: Floats, where: Bools, count: Ints, role: int) -> None:
+    def put(which: Floats, where: npt.NDArray[np.bool_] | np.bool_, count: Ints, role: int) -> None:
         nonlocal need
         chosen = choose(which, where & (roles == 0), count)
         roles[chosen] = role
@@ -384,23 +246,3 @@ def _paint(
     elif bucket.qtype == "CO":
         name = name * world.n_shapes + integers(draw[:, 3 * cells : 4 * cells], world.n_shapes)
     return np.where(roles == 0, 0, name + 1).astype(np.uint8)
-
-
-def _nouns(world: World, names: Ints, qtype: str) -> Ints:
-    """(n, m, 2) colour and shape of each name; -1 for what the question leaves open."""
-    if qtype == "SO":
-        return np.stack([np.full_like(names, -1), names], axis=-1)
-    if qtype == "CO":
-        return np.stack([names, np.full_like(names, -1)], axis=-1)
-    return np.stack(np.divmod(names, world.n_shapes), axis=-1)
-
-
-def _batch(
-    bucket: Bucket, world: World, mode: Mode, seed: int, index: Ints, cells: npt.NDArray[np.uint8],
-    roles: npt.NDArray[np.int8], nouns: Ints, counts: Ints, answer: Ints,
-) -> SceneBatch:  # fmt: skip
-    none = np.zeros((len(index), 0), dtype=np.int64)
-    return SceneBatch(
-        bucket, world, "certified", mode, seed, index, cells, roles, nouns, none.reshape(len(index), 0, 2), none, none, counts,
-        answer,
-    )  # fmt: skip

@@ -41,7 +41,8 @@ def uniform(key: int, index: Ints, count: int) -> Floats:
 
 def integers(u: Floats, high: Ints | int) -> Ints:
     """Uniform integers in [0, high) from uniform numbers."""
-    return np.minimum((u * high).astype(np.int64), np.asarray(high) - 1)
+    drawn: Ints = np.minimum((u * high).astype(np.int64), np.asarray(high) - 1)
+    return drawn
 
 
 def permutations(key: int, index: Ints, length: int) -> Ints:
@@ -58,12 +59,31 @@ def deal(key: int, index: Ints, deck: Ints) -> Ints:
     block, slot = np.divmod(index, length)
     keys = uniform(key, block, length)
     rank = (keys < np.take_along_axis(keys, slot[:, None], axis=1)).sum(axis=1)
-    return deck[rank]
+    dealt: Ints = deck[rank]
+    return dealt
 
 
 def choose(keys: Floats, allowed: Bools, count: Ints) -> Bools:
-    """(n, cells) mask of count[i] cells drawn without replacement from the allowed ones; fewer where there are fewer."""
+    """(n, cells) mask of count[i] of the allowed cells, drawn without replacement; all where there are fewer."""
     order = np.argsort(np.where(allowed, keys, 2.0), axis=1)
     rank = np.empty_like(order)
     np.put_along_axis(rank, order, np.arange(keys.shape[1])[None, :], axis=1)
     return allowed & (rank < count[:, None])
+
+
+def count_deck(most: int) -> Ints:
+    """Counts 0..most, a little skewed to the small ones (3 : 2 from end to end); dealt, so frequencies are exact."""
+    return np.repeat(np.arange(most + 1), [3 * most - n for n in range(most + 1)])
+
+
+class Source:
+    """The random streams of one (seed, bucket): a name and an attempt give a stream; the mode is part of a name."""
+
+    def __init__(self, seed: int, bucket: str) -> None:
+        self._names = (seed, bucket)
+
+    def key(self, name: str, attempt: int = 0) -> int:
+        return stream(*self._names, name, attempt)
+
+    def uniform(self, name: str, index: Ints, count: int, attempt: int = 0) -> Floats:
+        return uniform(self.key(name, attempt), index, count)

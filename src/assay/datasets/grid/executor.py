@@ -144,7 +144,7 @@ class Asked:
         return np.where(self._smaller[k][rows][:, None], along < line, along > line), one
 
     def counts(self, codes: Codes, rows: Any = slice(None), dropped: frozenset[int] = frozenset()) -> Places:
-        """(m, sides) objects that satisfy each clause, constraints in `dropped` ignored; -1 where an anchor is amiss."""
+        """(m, sides) objects that satisfy each clause, constraints in `dropped` aside; -1 if an anchor is amiss."""
         found = [self.matches(codes, noun, rows) for noun in self.targets]
         sound = np.ones(len(codes), dtype=np.bool_)
         for k, side in enumerate(self.side_of):

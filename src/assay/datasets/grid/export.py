@@ -246,7 +246,7 @@ def _parquet_task(task: _Task) -> list[dict[str, Any]]:
                     for item in grounding["objects"]
                 ],
                 "phrases": [
-                    {"role": p.role, "text": text[slice(*p.span)], "char_span": list(p.span), "objects": list(p.regions)}
+                    {"role": p.role, "text": text[slice(*p.span)], "char_span": [*p.span], "objects": [*p.regions]}
                     for p in sample.phrases
                 ],
                 "certificate": json.dumps(certificate, separators=(",", ":")),

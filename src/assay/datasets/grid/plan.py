@@ -135,7 +135,9 @@ def _plan_relational(bucket: Bucket, world: World, objects: int) -> Plan:
     depth = bucket.depth
     budget = objects - depth
     if budget < max(depth + 1, 3):
-        need = f"{depth} confuser(s) + 1 target = {2 * depth + 1}" if depth > 1 else "1 target + 2 of a larger class = 4"
+        need = "1 target + 2 of a larger class = 4"
+        if depth > 1:
+            need = f"{depth} confusers + 1 target = {2 * depth + 1}"
         raise BadInput(
             f"{bucket}: {depth} anchor(s) + {need} objects at least; "
             f"floor({bucket.density:g} x {world.n_cells}) = {objects}"
@@ -195,7 +197,8 @@ def _plan_direction(bucket: Bucket, world: World, objects: int) -> Plan:
         )
     if objects < 2:
         raise BadInput(
-            f"{bucket}: 1 target + 1 anchor = 2 objects at least; floor({bucket.density:g} x {world.n_cells}) = {objects}"
+            f"{bucket}: 1 target + 1 anchor = 2 objects at least; "
+            f"floor({bucket.density:g} x {world.n_cells}) = {objects}"
         )
     return Plan(objects, 1, (1, 1), ())
 

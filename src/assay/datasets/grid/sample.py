@@ -15,7 +15,7 @@ from assay.datasets.grid.render import render
 from assay.datasets.grid.scenes import ROLE_NAMES, SceneBatch
 from assay.datasets.grid.world import World
 from assay.kernel.sample import Phrase, Region, Sample, Uses
-from assay.kernel.typing import Image, Mask
+from assay.kernel.typing import Image, Mask, Scalar
 
 # What each kind of model must use (gridvqax2026 section 3.2). The truth is about the model, not only the scene.
 MECHANISMS = {
@@ -110,7 +110,7 @@ def assemble(batch: SceneBatch) -> list[GridSample]:
     """Dress each scene of a batch as a sample."""
     proofs = prove(batch)
     world, bucket, size = batch.world, batch.bucket, batch.world.size
-    common = {
+    common: dict[str, Scalar] = {
         "bucket": bucket.name, "preset": batch.preset, "mode": batch.mode, "depth": bucket.depth,
         "qtype": bucket.qtype, "form": bucket.form, "density": bucket.density, "seed": batch.seed,
     }  # fmt: skip

@@ -85,3 +85,24 @@ class SceneBatch:
             self.target_nouns[at], self.anchor_nouns[at], self.directions[at], self.anchor_cells[at], self.counts[at],
             self.answer[at],
         )  # fmt: skip
+
+
+def nouns_of(world: World, names: Ints, qtype: str) -> Ints:
+    """(n, m, 2) colour and shape of each name; -1 for what the question leaves open."""
+    if qtype == "SO":
+        return np.stack([np.full_like(names, -1), names], axis=-1)
+    if qtype == "CO":
+        return np.stack([names, np.full_like(names, -1)], axis=-1)
+    return np.stack(np.divmod(names, world.n_shapes), axis=-1)
+
+
+def bare_batch(
+    bucket: Bucket, world: World, mode: Mode, seed: int, index: Ints, cells: npt.NDArray[np.uint8],
+    roles: npt.NDArray[np.int8], nouns: Ints, counts: Ints, answer: Ints,
+) -> SceneBatch:  # fmt: skip
+    """A certified batch whose question has no anchors."""
+    none = np.zeros((len(index), 0), dtype=np.int64)
+    return SceneBatch(
+        bucket, world, "certified", mode, seed, index, cells, roles, nouns, none.reshape(len(index), 0, 2), none,
+        none, counts, answer,
+    )  # fmt: skip

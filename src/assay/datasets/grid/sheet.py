@@ -49,7 +49,7 @@ def _tinted(sample: GridSample) -> Image.Image:
     image = sample.image.copy()
     white = (image == 255).all(axis=2)
 
-    def tint(cells: npt.NDArray[np.bool_], colour: Colour) -> None:
+    def tint(cells: npt.NDArray[np.bool_] | np.bool_, colour: Colour) -> None:
         image[cells.repeat(cell, axis=0).repeat(cell, axis=1) & white] = colour
 
     proof = sample.certificate

@@ -1,0 +1,206 @@
+"""The probe's figures: ratios within one run, results checked equal first.
+
+    PYTHONPATH=src:. python benchmarks/bench_probe.py [--traces 1000]
+
+Models: a timm ViT-tiny (224 px, 12 layers) and a random LLaVA of about a million parameters (96 px, 36 patches).
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import timm
+import torch
+
+from assay.kernel.sample import Sample
+from assay.models.classifier import classifier
+from assay.models.torch_model import TorchModel
+from assay.models.vlm import vlm
+from assay.probe import Session, trace
+from assay.probe.batches import join
+from tests.models.tiny_llava import make_module, make_processor
+
+QUESTION = "how many red circles are left of blue squares?"
+
+
+def samples(side: int, n: int, text: str | None) -> list[Sample]:
+    rng = np.random.default_rng(0)
+    return [Sample(f"s{i}", rng.integers(0, 256, (side, side, 3), dtype=np.uint8), text) for i in range(n)]
+
+
+def times(*runs: Callable[[], object], repeats: int = 5) -> list[float]:
+    """Best time of each, measured in turns, so that a busy machine is busy for all."""
+    best = [float("inf")] * len(runs)
+    for run in runs:
+        run()
+    for _ in range(repeats):
+        for k, run in enumerate(runs):
+            start = time.perf_counter()
+            run()
+            best[k] = min(best[k], time.perf_counter() - start)
+    return best
+
+
+def resident() -> float:
+    """Resident memory in MB."""
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * 4096 / 2**20
+
+
+def throughput(model: TorchModel, shown: list[Sample], targets: list[str], visual: Any, m: int, batch: int) -> None:
+    """Coalitions through the evaluator against the same rows, ready made, through the model in batches."""
+    session = Session(model, shown, targets, batch_size=batch)
+    games = [session.game(i, visual=visual) for i in range(len(shown))]
+    masks = [np.random.default_rng(i).random((m, game.n)) < 0.5 for i, game in enumerate(games)]
+    masks = [np.unique(keep, axis=0) for keep in masks]
+    rows = []
+    for game, keep, target in zip(games, masks, targets, strict=True):
+        mixed = session.evaluator.answer.__self__.mixed(model, game.index)  # type: ignore[attr-defined]
+        texts = mixed.texts(keep[:, game.n_visual :])
+        whole = replace(texts, pixels=mixed.pixels(keep[:, : game.n_visual]).contiguous())
+        rows += [(_part(whole, at, at + batch), [target] * batch) for at in range(0, len(keep) - batch + 1, batch)]
+
+    def raw() -> np.ndarray:
+        with torch.no_grad():
+            return np.concatenate([model.log_probability(*row).exp().numpy() for row in rows])
+
+    def ours() -> np.ndarray:
+        fresh = Session(model, shown, targets, batch_size=batch)
+        asked = [(fresh.game(i, visual=visual), keep) for i, keep in enumerate(masks)]
+        return np.concatenate(fresh.evaluate(asked))
+
+    if all(len(keep) % batch == 0 for keep in masks):
+        np.testing.assert_allclose(ours(), raw(), rtol=1e-3, atol=1e-6)
+    count, plain = sum(map(len, masks)), len(rows) * batch
+    with_evaluator, without = times(ours, raw)
+    ratio = (count / with_evaluator) / (plain / without)
+    print(f"  {model.name}: raw {plain / without:.0f}/s, evaluator {count / with_evaluator:.0f}/s: {ratio:.1%} (aim 90 %)")
+
+
+def _part(whole: Any, start: int, stop: int) -> Any:
+    from assay.probe.batches import take
+
+    return take(whole, torch.arange(start, stop))
+
+
+def text_only(model: Any, shown: list[Sample]) -> None:
+    """512 texts under one image: with the image looked at once, and with it looked at every time."""
+    session = Session(model, shown, ["yes"] * len(shown))
+    game = session.game(0)
+    keep = np.ones((512, game.n), dtype=bool)
+    keep[:, game.n_visual :] = np.unpackbits(np.arange(512, dtype=">u2").view(np.uint8).reshape(-1, 2), axis=1)[:, 6:]
+    keep = np.unique(keep, axis=0)
+
+    def ours() -> np.ndarray:
+        return Session(model, shown, ["yes"] * len(shown)).game(0).value(keep)
+
+    def looking_again() -> np.ndarray:
+        mixed = session.evaluator.answer.__self__.mixed(model, game.index)  # type: ignore[attr-defined]
+        out = []
+        with torch.no_grad():
+            for at in range(0, len(keep), 64):
+                text = mixed.texts(keep[at : at + 64, game.n_visual :])
+                out.append(model.log_probability(join([text]), ["yes"] * len(keep[at : at + 64])).exp().numpy())
+        return np.concatenate(out)
+
+    np.testing.assert_allclose(ours(), looking_again(), rtol=1e-3, atol=1e-7)
+    pixels = model.encode(shown[:1]).pixels.expand(64, -1, -1, -1).contiguous()
+    inputs = model.encode(shown[:1] * 64)
+
+    def tower() -> object:
+        with torch.no_grad():
+            return model._features(pixels)
+
+    def whole() -> object:
+        with torch.no_grad():
+            return model.log_probability(inputs, ["yes"] * 64)
+
+    vision, forward = times(tower, whole)
+    reused, again = times(ours, looking_again)
+    print(f"  {model.name}: vision tower {vision / forward:.0%} of a forward; {again / reused:.2f}x (aim 1.5x)")
+
+
+def trajectory(model: Any, shown: list[Sample]) -> None:
+    """Passes of F_syn with 11 steps, for three explainers on one sample."""
+    from tests.probe.test_coalitions import fsyn_coalitions
+
+    session = Session(model, shown, ["yes"] * len(shown))
+    game = session.game(0)
+    made = []
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        rows = fsyn_coalitions(rng.permutation(game.n_visual), rng.permutation(game.n_text))
+        game.value(rows)
+        made.append(session.cost.passes.made)
+    print(f"  first explainer {made[0]} (aim 58), then {made[1] - made[0]} and {made[2] - made[1]} (aim 54); naively {len(rows)}")
+
+
+def leak(count: int) -> None:
+    module = timm.create_model("vit_tiny_patch16_224", img_size=64, depth=4, num_classes=10)
+    pixels = torch.rand(8, 3, 64, 64)
+    want = {"activations", "gradients", "attention", "attention_gradients"}
+    at = {}
+    for k in range(count + 1):
+        if k in (min(50, count // 4), count // 2, count):
+            at[k] = resident()
+        with trace(module, pixels, list(range(8)), layers=["blocks.3.norm1", "pixels"], want=want):
+            pass
+    print("  " + ", ".join(f"after {k}: {mb:.1f} MB" for k, mb in at.items()))
+
+
+def stopping_early() -> None:
+    """A trace at the last layer against a plain forward and full backward."""
+    module = timm.create_model("resnet18", num_classes=10).eval()
+    pixels = torch.rand(8, 3, 224, 224)
+
+    def ours() -> None:
+        with trace(module, pixels, [0] * 8, layers=["layer4"]):
+            pass
+
+    def forward() -> None:
+        with torch.no_grad():
+            module(pixels)
+
+    def full() -> None:
+        x = pixels.clone().requires_grad_()
+        torch.autograd.grad(module(x)[:, 0].sum(), x)
+
+    traced, plain, whole = times(ours, forward, full, repeats=3)
+    print(f"  ResNet-18, layer4: trace {traced / plain:.2f}x a forward; forward and full backward {whole / plain:.2f}x")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--traces", type=int, default=1000)
+    parser.add_argument("--threads", type=int, default=1)
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    torch.manual_seed(0)
+    vit = classifier(timm.create_model("vit_tiny_patch16_224", num_classes=10), name="ViT-tiny")
+    processor = make_processor()
+    small = vlm(make_module(processor, vision=(2, 96), decoder=(4, 128), key_value_heads=4), processor, name="LLaVA-1M")
+    heavy = vlm(
+        make_module(processor, vision=(12, 128), decoder=(3, 96), key_value_heads=4), processor, name="LLaVA, big tower"
+    )
+    print(f"parameters: LLaVA-1M {sum(p.numel() for p in small.module.parameters()) / 1e6:.2f}M")
+    print("evaluator throughput (coalitions of 4 samples)")
+    throughput(vit, samples(224, 2, None), ["1"] * 2, "patches", 64, 32)
+    throughput(small, samples(96, 4, QUESTION), ["yes"] * 4, "patches", 256, 64)
+    print("passes of an F_syn trajectory, K = 11")
+    trajectory(small, samples(96, 1, QUESTION))
+    print("text-only coalitions, image looked at once against every time")
+    text_only(small, samples(96, 1, QUESTION))
+    text_only(heavy, samples(96, 1, QUESTION))
+    print("a backward that stops where it may")
+    stopping_early()
+    print("resident memory over traces")
+    leak(options.traces)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,101 @@
+"""What a torch adapter offers beyond `answer` and `score`: tensors in, a differentiable score out, layers by role.
+
+`probe` builds both of its questions (traces and coalitions) on this alone, so an adapter written once serves every
+explainer. Nothing here imports torch at run time: planning must stay light.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+from assay.kernel.roles import Model
+from assay.kernel.sample import Sample
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+
+Frame = tuple[float, float, float, float]
+
+
+@dataclass(frozen=True, eq=False)
+class Inputs:
+    """An encoded batch.
+
+    `pixels` (n, 3, H, W) normalised as the model was trained; `tokens` (n, T) with `token_keep` True at real tokens,
+    None for models without text. `words[i][j]` is the token span of word j of sample i; template and special tokens
+    belong to no word, so they are never players. `other` holds whatever else the module's forward takes. Padding of
+    `tokens` is on the right and changes no answer, and every tensor is batch first, so that batches can be cut and
+    joined. `frames[i]` is the part of image i that its pixels show, (top, left, bottom, right) as shares of height and
+    width; () is the whole of each, None unknown. `reuse` holds what `ReusesImage.reuse_image` made of these pixels.
+    """
+
+    pixels: Tensor
+    tokens: Tensor | None = None
+    token_keep: Tensor | None = None
+    words: tuple[tuple[tuple[int, int], ...], ...] = ()
+    other: Mapping[str, Tensor] = field(default_factory=dict)
+    frames: tuple[Frame, ...] | None = ()
+    reuse: Mapping[str, Tensor] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where things sit in the sequence that attention runs over: (rows, columns) of the visual tokens, their positions
+    in row-major order, the position of every text token (same order as `Inputs.tokens`), and the reading position
+    whose row explains the answer. `None` where the architecture has no such thing."""
+
+    grid: tuple[int, int] | None
+    visual: tuple[int, ...] | None
+    text: tuple[int, ...] | None
+    readout: int | None
+
+
+@runtime_checkable
+class TorchModel(Model, Protocol):
+    """A model that can be looked into."""
+
+    @property
+    def module(self) -> nn.Module: ...
+    @property
+    def layers(self) -> Mapping[str, str]:
+        """Role to dotted module name: "vision.last", "decoder.last", "words" (its output are word embeddings)..."""
+        ...
+
+    @property
+    def attention_layers(self) -> Sequence[str]:
+        """Dotted names of the self-attention modules over the joint (or visual) sequence, first to last."""
+        ...
+
+    @property
+    def neutral_token(self) -> int | None:
+        """The token that stands for an absent word (pad)."""
+        ...
+
+    def encode(self, samples: Sequence[Sample]) -> Inputs: ...
+    def readout(self, inputs: Inputs, answers: Sequence[str]) -> Tensor:
+        """(n,) the raw score (logit) of each answer, differentiable."""
+        ...
+
+    def log_probability(self, inputs: Inputs, answers: Sequence[str]) -> Tensor:
+        """(n,) log-probability of each answer; joint over its tokens for autoregressive models."""
+        ...
+
+    def layout(self, inputs: Inputs) -> Layout: ...
+
+
+@runtime_checkable
+class ReusesImage(Protocol):
+    """A torch model whose work on the image can be kept while the text changes."""
+
+    @property
+    def vision(self) -> str:
+        """Dotted name of the vision tower; layers under it hold visual tokens only."""
+        ...
+
+    def reuse_image(self, inputs: Inputs) -> Inputs:
+        """The same inputs with `reuse` filled: image features and, where the image comes first, the key/value states
+        of the prompt up to the question. `readout` and `log_probability` then skip that work. No gradients."""
+        ...

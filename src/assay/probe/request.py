@@ -1,0 +1,51 @@
+"""`Request`: what a trace shall record. Requests add up, so that explainers can share one pass. No torch here."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+PIXELS = "pixels"  # the input itself, where layer names are taken
+WANTS = ("activations", "gradients", "attention", "attention_gradients")
+
+
+@dataclass(frozen=True)
+class Request:
+    """Dotted layer names per kind of recording."""
+
+    activations: frozenset[str] = frozenset()
+    gradients: frozenset[str] = frozenset()
+    attention: frozenset[str] = frozenset()
+    attention_gradients: frozenset[str] = frozenset()
+
+    @staticmethod
+    def of(
+        roles: Mapping[str, str], layers: Sequence[str], want: Collection[str], attention_layers: Sequence[str]
+    ) -> Request:
+        """`layers` may be roles; `want` says what is recorded of `layers` and of `attention_layers`."""
+        inner = frozenset(roles.get(layer, layer) for layer in layers)
+        heads = frozenset(roles.get(layer, layer) for layer in attention_layers)
+        nothing: frozenset[str] = frozenset()
+        return Request(
+            inner if "activations" in want else nothing,
+            inner if "gradients" in want else nothing,
+            heads if "attention" in want else nothing,
+            heads if "attention_gradients" in want else nothing,
+        )
+
+    def __or__(self, other: Request) -> Request:
+        return Request(
+            self.activations | other.activations,
+            self.gradients | other.gradients,
+            self.attention | other.attention,
+            self.attention_gradients | other.attention_gradients,
+        )
+
+    def __le__(self, other: Request) -> bool:
+        """Whether everything asked for here is asked for there."""
+        return (
+            self.activations <= other.activations
+            and self.gradients <= other.gradients
+            and self.attention <= other.attention
+            and self.attention_gradients <= other.attention_gradients
+        )

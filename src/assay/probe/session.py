@@ -1,0 +1,192 @@
+"""`Session`: a batch of samples put to one model. Explainers are called with it and share what it has learnt."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
+
+import numpy as np
+
+from assay.kernel.errors import BadInput, CapabilityMissing
+from assay.kernel.identity import generator
+from assay.kernel.roles import Model
+from assay.kernel.sample import Sample
+from assay.kernel.typing import Keep, Values
+from assay.models.torch_model import Inputs, TorchModel
+from assay.probe.coalitions import Kind, Looks, ModelGame, ModelGames, Setting
+from assay.probe.evaluator import Evaluator, Passes, Question, ask
+from assay.probe.players import TextSpec, VisualSpec, text_players, visual_players
+from assay.probe.request import Request
+from assay.probe.zero import Zero
+
+if TYPE_CHECKING:
+    from assay.probe.trace import Trace
+
+T = TypeVar("T")
+
+
+@runtime_checkable
+class Traces(Protocol):
+    """An explainer that says in advance what it will trace, so that a session records for all of them at once."""
+
+    def traces(self, model: TorchModel, /) -> Request: ...
+
+
+@dataclass
+class Cost:
+    """What a session has asked of its model: traces (each one forward for the whole batch), and coalitions."""
+
+    traces: int = 0
+    backwards: int = 0
+    shared: int = 0  # traces asked for that were there already
+    passes: Passes = field(default_factory=Passes)
+    looks: Looks = field(default_factory=Looks)
+
+
+class Session:
+    """`targets` are the answers to explain; by default the model's own, asked for when first needed.
+
+    Explainers get the session and nothing else: `session.trace(...)` looks inside, `session.game(i, ...)` asks about
+    altered inputs. Both remember, so that what one explainer has paid for is free for the next.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        samples: Sequence[Sample],
+        targets: Sequence[str] | None = None,
+        seed: int = 0,
+        batch_size: int = 64,
+    ) -> None:
+        if targets is not None and len(targets) != len(samples):
+            raise BadInput(f"a session needs one target per sample; got {len(targets)} for {len(samples)} samples.")
+        self.model = model
+        self.samples = tuple(samples)
+        self.seed = seed
+        self.batch_size = batch_size
+        self.cost = Cost()
+        self._targets = None if targets is None else tuple(targets)
+        self._expected = Request()
+        self._traces: list[tuple[tuple[str, ...], Trace]] = []
+        self._games: dict[tuple[object, ...], ModelGame] = {}
+
+    @cached_property
+    def targets(self) -> tuple[str, ...]:
+        return self._targets if self._targets is not None else tuple(self.model.answer(self.samples))
+
+    @cached_property
+    def torch_model(self) -> TorchModel:
+        """The model as one that can be looked into; an error for one that cannot."""
+        if not isinstance(self.model, TorchModel):
+            raise CapabilityMissing("this explainer", ["gradients"], self.model.name, self.model.capabilities)
+        return self.model
+
+    @cached_property
+    def inputs(self) -> Inputs:
+        """All samples, encoded."""
+        return self.torch_model.encode(self.samples)
+
+    def rng(self, i: int, component: str) -> np.random.Generator:
+        """The random stream of one component on sample i: the same in any batch, order and number of workers."""
+        return generator(self.seed, self.samples[i].id, component)
+
+    def only(self, *positions: int) -> Session:
+        """A session over some of the samples, with the same targets and random streams."""
+        samples, targets = [self.samples[i] for i in positions], [self.targets[i] for i in positions]
+        return Session(self.model, samples, targets, self.seed, self.batch_size)
+
+    def expect(self, explainers: Sequence[object]) -> None:
+        """Tell in advance who will ask, so that the first trace records for all of them (see `Traces`)."""
+        for explainer in explainers:
+            if isinstance(explainer, Traces) and isinstance(self.model, TorchModel):
+                self._expected |= explainer.traces(self.model)
+
+    def trace(
+        self,
+        layers: Sequence[str] = (),
+        want: Collection[str] = ("activations", "gradients"),
+        attention_layers: Sequence[str] | None = None,
+        targets: Sequence[str] | None = None,
+    ) -> Trace:
+        """A trace of all samples (see `assay.probe.trace`), shared: asked twice, the model runs once.
+
+        `targets` differ from the session's for contrastive explanations; such a trace is shared with its like only.
+        """
+        from assay.probe.recording import record
+
+        model = self.torch_model
+        heads = model.attention_layers if attention_layers is None else attention_layers
+        request = Request.of(model.layers, layers, want, heads)
+        wanted = self.targets if targets is None else tuple(targets)
+        for held_targets, held in self._traces:
+            if held_targets == wanted and request <= held.request:
+                self.cost.shared += 1
+                return held
+        if wanted == self.targets:
+            request |= self._expected
+        seen = record(model, self.inputs, wanted, request)
+        self.cost.traces += 1
+        self.cost.backwards += seen.backwards
+        self._traces.append((wanted, seen))
+        return seen
+
+    def game(
+        self,
+        i: int,
+        visual: VisualSpec = "patches",
+        text: TextSpec = "words",
+        zero: Zero | None = None,
+        value: Kind = "probability",
+        target: str | None = None,
+    ) -> ModelGame:
+        """The coalition game of sample i (see `assay.probe.players` and `Zero`). Equal games share their answers."""
+        zero = zero or Zero()
+        sample = self.samples[i]
+        patches, tokens = self._patches(i, visual, text)
+        seen = visual_players(visual, sample, patches)
+        read = text_players(text if "text" in self.model.capabilities else None, sample, tokens)
+        answer = self.targets[i] if target is None else target
+        key = (i, *seen.identity, read, *zero.visual_identity, zero.text, zero.words, value, answer)
+        if key not in self._games:
+            setting = Setting(sample, answer, seen, read, zero, value)
+            index = self._model_games.add(setting)
+            self._games[key] = ModelGame(self.evaluator.game(index).function, index, setting)
+        return self._games[key]
+
+    def ask(self, questions: Sequence[tuple[ModelGame, Question[T]]]) -> list[T]:
+        """Results of questions about games of this session, answered together in full batches."""
+        return self.evaluator.run([(game.index, question) for game, question in questions])
+
+    def evaluate(self, requests: Sequence[tuple[ModelGame, Keep]]) -> list[Values]:
+        """Values of joint masks (m, n) of many games, in full batches across samples."""
+        return self.ask([(game, ask(keep)) for game, keep in requests])
+
+    def close(self) -> None:
+        """Let go of traces and remembered answers."""
+        for _, held in self._traces:
+            held.close()
+        self._traces.clear()
+        self._games.clear()
+        self.__dict__.pop("evaluator", None)
+        self.__dict__.pop("_model_games", None)
+
+    @cached_property
+    def evaluator(self) -> Evaluator:
+        games = self._model_games
+        return Evaluator(games.answer, games.shapes, batch_size=self.batch_size, passes=self.cost.passes)
+
+    @cached_property
+    def _model_games(self) -> ModelGames:
+        return ModelGames(self.model, looks=self.cost.looks)
+
+    def _patches(
+        self, i: int, visual: VisualSpec, text: TextSpec
+    ) -> tuple[tuple[int, int] | None, tuple[tuple[int, int], ...] | None]:
+        """The model's patch grid and the token spans of the words of sample i, where they are asked for and known."""
+        asked = (isinstance(visual, str) and visual == "patches") or (isinstance(text, str) and text == "tokens")
+        if not asked or not isinstance(self.model, TorchModel):
+            return None, None
+        words = self.inputs.words[i] if self.inputs.words else None
+        return self.model.layout(self.inputs).grid, words

@@ -1,0 +1,136 @@
+"""`report(runs, out)`: runs as one static page that opens from `file://`, offline, and survives rsync and zipping."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from assay.report.boards import ALL, Board, boards
+from assay.report.cautions import cautions
+from assay.report.encode import number, to_json
+from assay.report.evidence import Evidence, gather, is_control
+from assay.report.samples import write_samples
+from assay.report.sink import Folder, Inside, Sink
+from assay.report.slices import slices
+from assay.report.verdict import listed, verdict
+
+# In order: each may use what those before it define.
+SCRIPTS = (
+    "data.js", "dom.js", "format.js", "colour.js", "save.js", "table.js", "chart.js", "figures.js", "address.js",
+    "overview.js", "slices.js", "filter.js", "canvas.js", "viewer.js", "browser.js", "about.js", "main.js",
+)  # fmt: skip
+
+_SHOWN = ("models", "datasets", "seed", "versions", "hardware", "command")  # of a manifest
+
+
+def report(runs: Sequence[str | Path], out: str | Path, single_file: bool = False) -> Path:
+    """Write the page for one or more run directories into `out` and return the path of its index.html.
+
+    The same rows give the same bytes. With `single_file` all is inside index.html: for small runs that go by mail.
+    """
+    evidence = gather(runs)
+    folder = Folder(Path(out))
+    inside = Inside()
+    sink: Sink = inside if single_file else folder
+    found = list(boards(evidence))
+    main = chief(evidence, found)
+    sink.data("slices", list(slices(evidence)))
+    core = {
+        "protocols": evidence.protocols,
+        "metrics": [vars(metric) for metric in evidence.metrics],
+        "boards": [{**board.plain(evidence), "verdict": verdict(board)} for board in found],
+        "chief": {board.metric.protocol: board.metric.name for board in main},
+        "work": _work(evidence),
+        "browser": write_samples(evidence, sink),
+        "about": _about(evidence),
+    }
+    page = _environment().get_template("index.html").render(
+        title=listed(evidence.names),
+        about=[text for run in evidence.runs if (text := str(run.spec.get("about") or ""))],
+        tested=tested(evidence),
+        verdicts=[(board.metric.protocol, evidence.protocols[board.metric.protocol], verdict(board)) for board in main],
+        cautions=cautions(evidence, main),
+        core=Markup(to_json(core)),  # escaped by to_json: no tag can start in it
+        blocks={name: Markup(text) for name, text in inside.blocks.items()},
+        style=Markup(_asset("style.css")) if single_file else None,
+        scripts=[Markup(_asset(name)) for name in SCRIPTS] if single_file else None,
+        names=SCRIPTS,
+    )
+    if not single_file:
+        for name in ("style.css", *SCRIPTS):
+            folder.write(f"assets/{name}", _asset(name).encode())
+    folder.write("index.html", page.encode())
+    folder.sweep()
+    return folder.root / "index.html"
+
+
+def chief(evidence: Evidence, found: Sequence[Board]) -> list[Board]:
+    """The board that speaks for each protocol: its first metric that has a better and a worse, over everything."""
+    chosen: dict[str, Board] = {}
+    for board in found:
+        if board.model == ALL and board.dataset == ALL:
+            known = chosen.get(board.metric.protocol)
+            if known is None or (known.better == 0 and board.better != 0):
+                chosen[board.metric.protocol] = board
+    return [chosen[protocol] for protocol in evidence.protocols]
+
+
+def tested(evidence: Evidence) -> str:
+    """What was tested, in plain words.
+
+    "7 explainers and 3 controls on 2 models (...) over 240 samples of grid: 6 scores, 14,400 rows."
+    """
+    scores = evidence.scores
+    explainers = sorted(scores["explainer"].unique())
+    controls = [name for name in explainers if is_control(name)]
+    models, data = sorted(scores["model"].unique()), sorted(scores["dataset"].unique())
+    who = [_count(len(explainers) - len(controls), "explainer")] if len(controls) < len(explainers) else []
+    who += [_count(len(controls), "control")] if controls else []
+    samples = f"{_count(scores['cluster'].nunique(), 'sample')} of {listed(data)}"
+    rows = f"{_count(len(evidence.metrics), 'score')} each, {len(scores):,} rows in all"
+    on = f"{_count(len(models), 'model')} ({listed(models)})"
+    return f"{' and '.join(who)} on {on}, over {samples}. {rows}."
+
+
+def _count(n: int, what: str) -> str:
+    return f"{n:,} {what}{'' if n == 1 else 's'}"
+
+
+def _work(evidence: Evidence) -> list[dict[str, Any]]:
+    """Seconds of all jobs of a model on a dataset: the honest cost where explainers share passes."""
+    return [
+        {"protocol": protocol, "model": model, "dataset": dataset, "seconds": number(seconds, 4), "explanations": pairs}
+        for (protocol, model, dataset), (seconds, pairs) in sorted(evidence.clock.shared.items())
+    ]
+
+
+def _about(evidence: Evidence) -> dict[str, Any]:
+    runs = [
+        {"name": name, "spec": run.spec, "manifest": {k: run.manifest[k] for k in _SHOWN if k in run.manifest}}
+        for name, run in zip(evidence.names, evidence.runs, strict=True)
+    ]
+    try:
+        made_with = version("assay")
+    except PackageNotFoundError:
+        made_with = ""
+    return {"version": made_with, "runs": runs}
+
+
+def _environment() -> jinja2.Environment:
+    loader = jinja2.FunctionLoader(lambda name: files("assay.report").joinpath("templates", name).read_text("utf-8"))
+    return jinja2.Environment(
+        loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
+    )
+
+
+def _asset(name: str) -> str:
+    text = files("assay.report").joinpath("static", name).read_text("utf-8")
+    assert not re.search(r"</(script|style)", text), f"{name} must be fit to stand inside a page"
+    return text

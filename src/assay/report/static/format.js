@@ -1,0 +1,30 @@
+// Numbers as people read them.
+"use strict";
+ASSAY.format = (() => {
+  const DASH = "–";
+  const grouped = new Intl.NumberFormat("en");
+
+  /** Three decimals below 10, fewer above: scores of one column line up. */
+  function score(value) {
+    if (value === null || value === undefined || Number.isNaN(value)) return DASH;
+    const size = Math.abs(value);
+    return value.toFixed(size < 10 ? 3 : size < 1000 ? 1 : 0).replace(/^-(0(\.0*)?)$/, "$1").replace("-", "−");
+  }
+  const interval = (low, high) => (low === null || high === null ? "" : `${score(low)} to ${score(high)}`);
+  const percent = (value) => (value === null ? DASH : `${Math.round(100 * value)} %`.replace("-", "−"));
+  const count = (value) => (value === null ? DASH : grouped.format(value));
+  const cost = (value) => (value === null ? DASH : value >= 100 || Number.isInteger(value) ? grouped.format(Math.round(value)) : value.toPrecision(2));
+
+  function seconds(value) {
+    if (value === null) return DASH;
+    if (value < 0.001) return "< 1 ms";
+    if (value < 1) return `${Math.round(value * 1000)} ms`;
+    if (value < 120) return `${value.toPrecision(2)} s`;
+    return value < 7200 ? `${Math.round(value / 60)} min` : `${(value / 3600).toFixed(1)} h`;
+  }
+
+  /** "3" or "2–4": where the rank may lie. */
+  const rank = ([, low, high]) => (low === null ? "" : low === high ? String(low) : `${low}–${high}`);
+
+  return { score, interval, percent, count, cost, seconds, rank, DASH };
+})();

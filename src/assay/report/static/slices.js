@@ -1,0 +1,73 @@
+// Slices: means within each bucket, mode, model..., as a figure and as a table.
+"use strict";
+ASSAY.slices = (() => {
+  const { el, choose } = ASSAY.dom;
+  const { score, count } = ASSAY.format;
+  const core = ASSAY.core;
+  const page = document.getElementById("page-slices");
+  let all = null;
+  let state;
+
+  async function open(params) {
+    all = all || (await ASSAY.need("slices"));
+    const title = page.querySelector("h1");
+    if (!all.length) {
+      page.replaceChildren(title, el("p", { class: "lede" }, "Nothing to slice by: one model, one dataset and no other property with two to forty values."));
+      return;
+    }
+    state = { ...defaults(), ...params };
+    repair();
+    page.replaceChildren(title, el("p", { class: "lede" }, "Does the picture change from one kind of sample to another?"), fields(), content());
+  }
+
+  const defaults = () => {
+    const protocol = Object.keys(core.protocols).find((p) => all.some((s) => s.protocol === p));
+    return { protocol, metric: core.chief[protocol], key: all.find((s) => s.protocol === protocol).key };
+  };
+  const keys = () => [...new Set(all.filter((s) => s.protocol === state.protocol).map((s) => s.key))];
+  const metrics = () => [...new Set(all.filter((s) => s.protocol === state.protocol).map((s) => s.metric))];
+
+  function repair() {
+    if (!keys().length) state.protocol = defaults().protocol;
+    if (!metrics().includes(state.metric)) state.metric = core.chief[state.protocol];
+    if (!keys().includes(state.key)) state.key = keys()[0];
+  }
+
+  function fields() {
+    const set = (name) => (value) => {
+      state[name] = value;
+      repair();
+      ASSAY.address.write("slices", state, defaults());
+      open(state);
+    };
+    const same = (names) => names.map((n) => [n, n]);
+    const protocols = [...new Set(all.map((s) => s.protocol))];
+    return el("div", { class: "fields" },
+      protocols.length > 1 ? choose("Protocol", same(protocols), state.protocol, set("protocol")).node : null,
+      choose("Score", same(metrics()), state.metric, set("metric")).node, choose("Slice by", same(keys()), state.key, set("key")).node);
+  }
+
+  function content() {
+    const slice = all.find((s) => ["protocol", "metric", "key"].every((k) => s[k] === state[k]));
+    const figure = ASSAY.figures.lines(slice, slice.metric);
+    const range = ASSAY.chart.extent(slice.mean.flat(), 0);
+    const shade = (value) => (value === null ? null : (value - range[0]) / (range[1] - range[0]));
+    const columns = [
+      { title: "Explainer", key: true, text: (r) => r.name, cell: (r) => el("bdi", null, r.name), sort: (r) => r.name },
+      ...slice.values.map((value, v) => ({
+        title: value, numeric: true, text: (r) => score(r.mean[v]), raw: (r) => r.mean[v] ?? "", sort: (r) => r.mean[v],
+        cell: (r) => el("span", { class: "shade", style: { "--share": shade(r.mean[v]) ?? 0 }, title: r.mean[v] === null ? "no score" : `${score(r.low[v])} to ${score(r.high[v])}, ${count(r.scored[v])} rows` }, score(r.mean[v])),
+      })),
+    ];
+    const pick = (rows, i) => rows.map((row) => row[i]);
+    const rows = ASSAY.figures.order(slice).map(({ name, i }) => ({ name, mean: pick(slice.mean, i), low: pick(slice.low, i), high: pick(slice.high, i), scored: pick(slice.scored, i) }));
+    const name = `${slice.metric}-by-${slice.key}`;
+    const table = ASSAY.table({ caption: `Mean ${slice.metric} by ${slice.key}`, name, columns, rows, figure: () => figure, mark: (r) => (r.name.startsWith("control/") ? "control" : null) });
+    const samples = slice.values.map((v, i) => `${v}: ${count(slice.samples[i])}`).join(", ");
+    return el("div", null, el("div", { class: "bar" }, el("h2", { dir: "auto" }, `${slice.metric} by ${slice.key}`), table.menu),
+      el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Figure" }, figure), table.node,
+      el("p", { class: "note", dir: "auto" }, `Bars are 95 % bootstrap intervals over the samples of the slice. Samples: ${samples}.`));
+  }
+
+  return { open };
+})();

@@ -1,0 +1,112 @@
+"""Behavioural proof: right claims hold, wrong claims fail, and it takes any model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from assay.datasets.grid import generate_batch
+from assay.kernel.errors import BadInput
+from assay.kernel.sample import Sample
+from assay.kernel.typing import Values
+from assay.models.counterfactual import CHANGES, changed, verdicts
+from assay.models.gridprog import GridProg
+from assay.models.verify import Verification, verify
+
+NAMES = ("D1_A_F0_d0.3", "D1_SO_F1_d0.7", "D2_M_F0_d0.7", "D3_M_F1_d0.3", "D2_CMP_F0_d0.7", "D1_REL_F0_d0.3")
+
+
+class Constant:
+    """Says one thing. Claims what it is told to claim."""
+
+    def __init__(self, says: str, mechanism: str | None) -> None:
+        self.name, self.mechanism, self.capabilities = "constant", mechanism, frozenset({"scores"})
+        self.says = says
+
+    def answer(self, samples: Sequence[Sample]) -> list[str]:
+        return [self.says] * len(samples)
+
+    def score(self, samples: Sequence[Sample], answers: Sequence[str]) -> Values:
+        return np.array([float(answer == self.says) for answer in answers])
+
+
+def check(variant: str, claim: str | None = None) -> Verification:
+    return verify(GridProg(variant).load(), 16, claim=claim, n_changed=8, names=NAMES)
+
+
+@pytest.mark.parametrize("variant", ["pure", "spur", "image_only", "text_only"])
+def test_a_compiled_twin_proves_its_claim(variant: str) -> None:
+    found = check(variant)
+    assert found.ok, found.verdict
+    assert "holds" in found.verdict
+
+
+@pytest.mark.parametrize(
+    ("variant", "claim", "refuted_by"),
+    [
+        ("spur", "reasons", "relations turned"),
+        ("pure", "matches_words", "relations turned"),
+        ("image_only", "reasons", "target swapped"),
+        ("text_only", "matches_words", "targets removed"),
+        ("image_only", "text_only", "filler removed"),
+        ("text_only", "image_only", "header swapped"),
+        ("dose(0.5)", "reasons", "right on pure"),
+    ],
+)
+def test_a_false_claim_is_refuted(variant: str, claim: str, refuted_by: str) -> None:
+    found = check(variant, claim)
+    assert not found.ok
+    assert any(check.says.startswith(refuted_by) and not check.ok for check in found.checks)
+    assert "fails" in found.verdict
+
+
+@pytest.mark.parametrize("claim", ["reasons", "matches_words", "image_only", "text_only"])
+def test_a_model_that_says_one_thing_is_nothing(claim: str) -> None:
+    assert not verify(Constant("yes", claim), 8, n_changed=4, names=NAMES).ok
+
+
+def test_every_change_tells_something_and_is_what_it_says() -> None:
+    for name in NAMES:
+        batch = generate_batch(name, range(16), 5)
+        before = verdicts(batch)
+        assert before.truth.tolist() == batch.answers
+        for change in CHANGES:
+            rows, after = changed(batch, change, 5)
+            new = verdicts(after)
+            assert len(rows) == len(after)
+            assert (new.truth != "(none)").all()
+            if change in ("relations turned", "targets removed"):
+                assert (new.truth != before.truth[rows]).all()
+            if change == "relations turned":
+                assert (new.shortcut == before.shortcut[rows]).all()
+            if change == "adversarial removed":
+                assert (new.truth == before.truth[rows]).all()
+                assert (new.shortcut != before.shortcut[rows]).all()
+            if change in ("target swapped", "header swapped"):
+                assert (after.cells == batch.cells[rows]).all()
+                assert (new.truth != before.truth[rows]).all()
+            if change == "filler removed":
+                assert (new.truth == before.truth[rows]).all()
+                assert (after.cells == 0).sum() > (batch.cells[rows] == 0).sum() or not len(rows)
+
+
+def test_rows_count_what_was_asked_and_progress_is_told() -> None:
+    told: list[tuple[int, int]] = []
+    found = verify(
+        GridProg("pure").load(), 6, n_changed=3, names=NAMES[:2], progress=lambda done, of: told.append((done, of))
+    )
+    assert told == [(1, 2), (2, 2)]
+    asked = [row for row in found.rows if row.test == "as asked"]
+    assert [(row.bucket, row.mode, row.n) for row in asked] == [
+        (name, mode, 6) for name in NAMES[:2] for mode in ("pure", "spur")
+    ]
+    assert all(row.n <= 3 for row in found.rows if row.test != "as asked")
+
+
+def test_what_cannot_be_proved_is_said() -> None:
+    with pytest.raises(BadInput, match="no behavioural test"):
+        verify(Constant("1", None))
+    with pytest.raises(BadInput, match="needs samples"):
+        verify(GridProg("pure").load(), 0)

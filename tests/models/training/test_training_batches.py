@@ -1,0 +1,128 @@
+"""Training data: deterministic, never twice the same, and supervised with the truth."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+
+from assay.datasets.grid import generate_batch, make_world
+from assay.datasets.grid.scenes import ANCHOR, TARGET
+from assay.models.gridnet.vocabulary import words
+from assay.models.training import batches as data
+from assay.models.training.images import blur_matrix, draw, hide_cells
+from assay.models.training.recipe import Recipe, Stage
+
+RECIPE = Recipe("gridnet", "pure", steps=100, batch=16, chunk=5, detected=4)
+
+
+def test_a_batch_depends_on_its_step_alone() -> None:
+    first = data.batch_at(RECIPE, 7, 32)
+    data.chunk_of_batches.cache_clear()
+    again = data.batch_at(RECIPE, 7, 32)
+    for field in dataclasses.fields(first):
+        np.testing.assert_array_equal(getattr(first, field.name), getattr(again, field.name))
+    assert not np.array_equal(first.cells, data.batch_at(RECIPE, 8, 32).cells)
+
+
+def test_no_sample_comes_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: dict[str, list[int]] = {}
+    real = data.generate_batch
+
+    def spy(bucket: str, indices: np.ndarray, seed: int, mode: str) -> object:
+        assert seed >= data.FIRST_TRAINING_SEED
+        asked.setdefault(bucket, []).extend(indices.tolist())
+        return real(bucket, indices, seed=seed, mode=mode)
+
+    monkeypatch.setattr(data, "generate_batch", spy)
+    data.chunk_of_batches.cache_clear()
+    for chunk in range(4):
+        data.chunk_of_batches(RECIPE, chunk, 32)
+    data.chunk_of_batches.cache_clear()
+    assert len(asked) == 40
+    for indices in asked.values():
+        assert indices == list(range(len(indices)))
+    assert sum(map(len, asked.values())) == 4 * RECIPE.chunk * RECIPE.batch
+
+
+def test_curriculum_brings_in_depth() -> None:
+    recipe = dataclasses.replace(RECIPE, curriculum=(Stage(0.2, 1), Stage(0.5, 2)), emphasis=(1.0, 1.0, 2.0))
+    depths = np.array([int(name[1]) for name in data.BUCKETS])
+    for chunk, deepest in ((0, 1), (3, 1), (4, 2), (9, 2), (10, 3)):
+        counts = data.shares(recipe, chunk)
+        assert counts.sum() == recipe.chunk * recipe.batch
+        assert depths[counts > 0].max() == deepest
+    late = data.shares(recipe, 10)
+    assert late[depths == 3].mean() == pytest.approx(2 * late[depths == 1].mean(), rel=0.2)
+
+
+@pytest.mark.parametrize("bucket", ["D3_M_F0_d0.7", "D3_CMP_F0_d0.7", "D2_SO_F1_d0.3", "D1_REL_F0_d0.3"])
+def test_supervision_is_the_truth(bucket: str) -> None:
+    scenes = generate_batch(bucket, range(12), seed=3)
+    batch = data.describe(scenes, 32)
+    names = words()
+    for i in range(12):
+        wording = scenes.wordings[i]
+        for part in wording.parts:
+            said = wording.text[slice(*part.span)].split()
+            code = data.WORD_ROLES[part.role] + max(part.number, 0)
+            mine = [names[k] for k in batch.tokens[i][batch.word_roles[i] == code]]
+            assert mine == said or part.role in ("header", "comparison")
+        for k in range(scenes.bucket.n_anchors):
+            cell = int(batch.anchors[i, k])
+            assert batch.roles[i, cell] == ANCHOR + k
+            assert batch.asked[i, k] == (scenes.bucket.qtype != "REL")
+        # A target satisfies every relation of its side; that is what makes it a target.
+        if scenes.bucket.qtype != "CMP":
+            targets = batch.roles[i] == TARGET
+            assert batch.holds[i][targets][:, batch.asked[i]].all()
+
+
+def test_relations_as_a_loop() -> None:
+    world = make_world()
+    rng = np.random.default_rng(0)
+    anchors, directions = rng.integers(0, 36, (5, 3)), rng.integers(0, 4, (5, 3))
+    got = data.relation_holds(world, anchors, directions)
+    for i in range(5):
+        for cell in range(36):
+            for k in range(3):
+                (r, c), (ar, ac) = divmod(cell, 6), divmod(int(anchors[i, k]), 6)
+                assert got[i, cell, k] == [c < ac, c > ac, r < ar, r > ar][directions[i, k]]
+
+
+def test_hiding_touches_the_share_asked_for() -> None:
+    recipe = dataclasses.replace(RECIPE, altered=0.5, batch=64, chunk=10)
+    batch = data.chunk_of_batches(recipe, 0, 32)
+    assert batch.altered.mean() == pytest.approx(0.5, abs=0.08)
+    kept = batch.cell_keep[batch.altered].mean()
+    assert 0.5 < kept < 0.8  # two thirds of them hide half of their cells
+    assert data.chunk_of_batches(dataclasses.replace(recipe, altered=0.0), 0, 32).altered.sum() == 0
+
+
+def test_hidden_cells_show_their_zero_state() -> None:
+    cells = np.full((4, 36), 3, dtype=np.uint8)
+    tiles = torch.full((17, 3, 16, 16), 0.25)
+    tiles[0] = 1.0
+    cells[:, 0] = 0
+    batch = data.describe(generate_batch("D1_A_F0_d0.3", range(4)), 32)
+    batch.zero[:] = np.arange(4)
+    batch.cell_keep[:, 7] = False
+    images = draw(cells, tiles, 6)
+    hidden = hide_cells(images, batch, 6, (1.0, 0.0, -1.0))
+    place = (slice(None), slice(16, 32), slice(16, 32))  # cell 7 is row 1, column 1
+    for i, level in enumerate((1.0, 0.0, -1.0)):
+        assert (hidden[i][place] == level).all()
+    blurred = hidden[3][place]
+    assert ((blurred > 0.25) & (blurred < 1.0)).all()  # between the white cell and its grey neighbours
+    assert hidden[3][0, 16, 16] > hidden[3][0, 31, 31]  # nearer the white one, whiter
+    rest = torch.ones(96, 96, dtype=torch.bool)
+    rest[16:32, 16:32] = False
+    assert torch.equal(hidden[:, :, rest], images[:, :, rest])
+
+
+def test_blur_keeps_a_flat_image_flat() -> None:
+    kernel = blur_matrix(96)
+    torch.testing.assert_close(kernel.sum(dim=1), torch.ones(96))
+    assert kernel[48, 48] < 0.06  # a radius of 7.5 pixels spreads a point over dozens

@@ -1,0 +1,200 @@
+"""The loop: resume equals no interruption, and checkpoints are trusted only when they fit."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+import torch
+
+from assay.kernel.errors import BadInput, UnknownName
+from assay.models.training import checkpoint, load_recipe, train
+from assay.models.training.evaluation import evaluate
+from assay.models.training.loop import build_trainee, learning_rate, make_optimizer, run
+from assay.models.training.progress import Event
+from assay.models.training.recipe import MODES, Recipe, parse_recipe
+
+RECIPE = Recipe(
+    "gridnet", "pure", steps=8, batch=8, chunk=3, warmup=2, decay_steps=3, grounding_steps=2, detected=4,
+    evaluate_every=2, checkpoint_minutes=0.0,
+)  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> None:
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, torch.Tensor], list[Event]]:
+    """An uninterrupted run: where it is, its weights, its events."""
+    out, events = tmp_path_factory.mktemp("run"), list[Event]()
+    module = run(RECIPE, out, progress=events.append)
+    return out, module.state_dict(), events
+
+
+def same(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> bool:
+    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
+
+
+@pytest.mark.parametrize("stop", [1, 4, 7])
+def test_resume_is_as_if_never_stopped(
+    stop: int, tmp_path: Path, finished: tuple[Path, dict[str, torch.Tensor], list[Event]]
+) -> None:
+    run(RECIPE, tmp_path, stop=stop)
+    assert not same(build_trainee(RECIPE).state_dict(), finished[1])
+    resumed = run(RECIPE, tmp_path)
+    assert same(resumed.state_dict(), finished[1])
+    curve = (tmp_path / "curve.csv").read_text().splitlines()
+    steps = [int(line.split(",")[0]) for line in curve[1:]]
+    assert steps == sorted(set(steps))
+    assert steps[-1] == 8
+
+
+def test_events_tell_progress(finished: tuple[Path, dict[str, torch.Tensor], list[Event]]) -> None:
+    out, _, events = finished
+    assert [event.step for event in events] == [2, 4, 6, 8]
+    assert [event.phase for event in events] == ["grounding", "answers", "answers", "answers"]
+    assert events[0].accuracy is None
+    assert events[-1].accuracy is not None
+    assert events[-1].remaining == 0
+    assert events[-1].loss < events[0].loss
+    assert len((out / "curve.csv").read_text().splitlines()) == 5
+
+
+def test_a_run_can_be_prolonged_from_its_trunk_only(tmp_path: Path) -> None:
+    longer = dataclasses.replace(RECIPE, steps=10)
+    run(longer, tmp_path / "whole")
+    run(RECIPE, tmp_path / "part", stop=RECIPE.trunk)
+    prolonged = run(longer, tmp_path / "part")
+    module = build_trainee(longer)
+    checkpoint.restore(tmp_path / "whole", longer, module, make_optimizer(longer, module))
+    assert same(prolonged.state_dict(), module.state_dict())
+    with pytest.raises(BadInput, match="begun to fall"):
+        run(dataclasses.replace(RECIPE, steps=12), tmp_path / "part")
+
+
+def test_another_recipe_is_refused(finished: tuple[Path, dict[str, torch.Tensor], list[Event]]) -> None:
+    with pytest.raises(BadInput, match="another recipe"):
+        run(dataclasses.replace(RECIPE, seed=1), finished[0])
+    with pytest.raises(BadInput, match=r"gridnet\.pure"):
+        run(dataclasses.replace(RECIPE, mode="spur"), finished[0])
+
+
+def test_a_truncated_checkpoint_is_refused(tmp_path: Path) -> None:
+    run(RECIPE, tmp_path, stop=1)
+    path = tmp_path / checkpoint.NAME
+    path.write_bytes(path.read_bytes()[:5000])
+    with pytest.raises(BadInput, match="no whole safetensors"):
+        run(RECIPE, tmp_path)
+    assert run(RECIPE, tmp_path, resume=False, stop=1) is not None
+
+
+def test_seeds_differ() -> None:
+    one = build_trainee(RECIPE).state_dict()
+    assert same(one, build_trainee(RECIPE).state_dict())
+    assert not same(one, build_trainee(dataclasses.replace(RECIPE, seed=1)).state_dict())
+
+
+def test_learning_rate_rises_stays_and_falls() -> None:
+    recipe = Recipe("gridnet", "pure", steps=100, warmup=10, decay_steps=20, learning_rate=1.0)
+    rates = [learning_rate(recipe, step) for step in range(100)]
+    assert rates[0] == pytest.approx(0.1)
+    assert rates[10:80] == [1.0] * 70
+    assert rates[99] == pytest.approx(0.05)
+    assert sorted(rates[80:], reverse=True) == rates[80:]
+
+
+def test_evaluation_never_uses_training_seeds() -> None:
+    module = build_trainee(RECIPE)
+    with pytest.raises(BadInput, match="training seeds begin"):
+        evaluate(module, "pure", per_bucket=1, seed=2**32)
+    found = evaluate(module, "pure", per_bucket=4)
+    assert len(found.buckets) == 40
+    assert found.overall < 0.6  # untrained
+    assert found.worst[1] == min(found.buckets.values())
+
+
+def test_train_leaves_weights_card_and_curve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from assay.models.training import finish
+
+    monkeypatch.setattr(finish.finish, "__defaults__", (1, 2))  # two samples a bucket are enough here
+    out = train("gridnet", "pure", RECIPE, tmp_path / "out")
+    card = (out / "gridnet.pure.md").read_text()
+    assert "| 0 | M | D3 |" in card
+    assert "| 0 | SO | D1 | " in card.split("Density 0.7")[1]
+    assert "paper M_spur" in card
+    from assay.models.gridnet.recipe import GridNet
+
+    trained = GridNet("pure", weights=str(out / "gridnet.pure.safetensors"))
+    assert trained.revision in card
+    assert trained.load().mechanism == "reasons"
+
+
+def test_spur_is_told_nothing_of_anchors_and_relations() -> None:
+    from assay.models.gridnet.trainee import supervision
+    from assay.models.training.batches import batch_at
+
+    batch = batch_at(dataclasses.replace(RECIPE, mode="spur"), 0, 32)
+    roles, word_roles, asked = supervision(batch, "spur")
+    assert roles.max() <= 5
+    assert word_roles.max() < 5
+    assert not asked.any()
+    assert ((roles == 3) == (batch.roles == 3)).all()
+    kept = supervision(batch, "pure")
+    assert kept[0] is batch.roles
+
+
+@pytest.mark.parametrize("architecture", ["gridnet", "gridvlm"])
+@pytest.mark.parametrize("mode", MODES)
+def test_shipped_recipes_load(architecture: str, mode: str) -> None:
+    recipe = load_recipe(architecture, mode)
+    assert recipe.label == f"{architecture}.{mode}"
+    assert 0 < recipe.trunk < recipe.steps
+
+
+@pytest.mark.parametrize(
+    ("data", "error", "match"),
+    [
+        ({"architecture": "gridnet", "mode": "pure", "step": 5}, UnknownName, "steps"),
+        ({"architecture": "gridnet", "mode": "pure", "steps": "many"}, BadInput, "steps"),
+        ({"architecture": "gridnut", "mode": "pure", "steps": 5}, UnknownName, "gridnet"),
+        ({"architecture": "gridnet", "mode": "both", "steps": 5}, BadInput, "pure, spur"),
+        ({"architecture": "gridnet", "mode": "pure", "steps": 0}, BadInput, "1 or more"),
+        ([1, 2], BadInput, "must hold fields"),
+    ],
+)
+def test_bad_recipes_are_refused(data: object, error: type[Exception], match: str) -> None:
+    with pytest.raises(error, match=match):
+        parse_recipe(data)
+
+
+def test_recipe_files(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="cannot read recipe"):
+        load_recipe("gridnet", "pure", tmp_path / "none.yaml")
+    (tmp_path / "spur.yaml").write_text("architecture: gridnet\nmode: spur\nsteps: 10\n")
+    with pytest.raises(BadInput, match=r"is for gridnet\.spur"):
+        load_recipe("gridnet", "pure", tmp_path / "spur.yaml")
+    (tmp_path / "bad.yaml").write_text("a: [")
+    with pytest.raises(BadInput, match="not YAML"):
+        load_recipe("gridnet", "pure", tmp_path / "bad.yaml")
+    with pytest.raises(BadInput, match="devices"):
+        train("gridnet", "pure", RECIPE, tmp_path, devices=0)
+
+
+@pytest.mark.slow
+def test_two_processes_train_like_one(tmp_path: Path) -> None:
+    """Each process takes half of every batch; averaged gradients are those of the whole up to per-half weights."""
+    recipe = dataclasses.replace(RECIPE, steps=4, altered=0.0)
+    from assay.models.training.finish import load_checkpoint
+    from assay.models.training.loop import spread
+
+    spread(recipe, tmp_path, resume=True, devices=2)
+    module, place = load_checkpoint(recipe, tmp_path)
+    assert place.step == 4
+    alone = run(recipe, tmp_path / "alone").state_dict()
+    start = build_trainee(recipe).state_dict()
+    moved = torch.cat([(alone[k] - start[k]).flatten() for k in start])
+    also = torch.cat([(module.state_dict()[k] - start[k]).flatten() for k in start])
+    assert float(torch.cosine_similarity(moved, also, dim=0)) > 0.7

@@ -1,0 +1,141 @@
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from assay.kernel.errors import BadInput
+from assay.statistics import anytime_interval, race
+from assay.statistics.sequential import _BETS, log_wealth
+
+
+def table(seed: int, n: int, means: tuple[float, ...], spread: float = 0.15) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    values = rng.normal(size=(n, 1)) * 0.1 + rng.normal(size=(n, len(means))) * spread + np.array(means)
+    return pd.DataFrame(values.clip(0, 1), columns=[f"e{k}" for k in range(len(means))])
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.one_of(st.floats(-1, 1), st.just(float("nan"))), min_size=1, max_size=12), st.floats(-0.5, 0.5))
+def test_wealth_is_the_mean_of_products(gaps: list[float], null: float) -> None:
+    m = (null + 1) / 2
+    slow = []
+    for t in range(len(gaps)):
+        pots = [np.prod([1 + k * ((g + 1) / 2 / m - 1) for g in gaps[: t + 1] if g == g]) for k in _BETS]
+        slow.append(np.mean(pots))
+    found = np.exp(log_wealth(np.array(gaps)[:, None], null, 1.0)[:, 0])
+    np.testing.assert_allclose(found, slow, rtol=1e-9)
+
+
+def test_one_round_of_betting_is_fair_at_the_null() -> None:
+    """Two-point gaps with mean equal to the null: expected wealth after one round is exactly one."""
+    up, down, null = 0.9, -0.6, 0.15
+    ends = np.exp(log_wealth(np.array([[up, down]]), null, 1.0)[0])
+    assert 0.5 * ends.sum() == pytest.approx(1)
+
+
+@pytest.mark.parametrize("statistic", ["mean", "wins"])
+def test_equal_explainers_are_rarely_called_apart_however_often_one_looks(statistic: str) -> None:
+    """Three equal explainers, 800 looks each: any false call in at most 10 % of races (90 % confidence)."""
+    wrong = 0
+    for seed in range(150):
+        found = race(table(seed, 800, (0.5, 0.5, 0.5)), (0, 1), confidence=0.9, statistic=statistic)  # type: ignore[arg-type]
+        wrong += found.table["winner"].notna().any()
+    assert wrong <= 15
+
+
+def test_skewed_gaps_with_mean_zero_do_not_fool_it() -> None:
+    """Rare large losses balance frequent small gains; a sign test would be fooled, the mean is not."""
+    wrong = 0
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        first = np.where(rng.random(600) < 0.9, 0.55, 0.05)  # mean 0.5
+        found = race(pd.DataFrame({"a": first, "b": np.full(600, 0.5)}), (0, 1), confidence=0.9)
+        wrong += found.settled
+    assert wrong <= 20
+
+
+def test_different_explainers_settle_in_the_right_order() -> None:
+    found = race(table(0, 3000, (0.3, 0.4, 0.6)), (0, 1))
+    assert found.settled
+    assert found.active == ()
+    assert found.table["winner"].to_dict() == {("e0", "e1"): "e1", ("e0", "e2"): "e2", ("e1", "e2"): "e2"}
+    at = found.table["settled_at"]
+    assert at["e0", "e2"] < at["e0", "e1"]  # the larger gap first
+    lower = race(table(0, 3000, (0.3, 0.4, 0.6)), (0, 1), "lower")
+    assert lower.table["winner"].to_dict() == {("e0", "e1"): "e0", ("e0", "e2"): "e0", ("e1", "e2"): "e1"}
+    assert lower.table["settled_at"].tolist() == at.tolist()
+    assert lower.table["difference"].tolist() == pytest.approx(found.table["difference"].tolist())
+
+
+def test_a_call_once_made_stands_as_the_table_grows() -> None:
+    scores = table(1, 1500, (0.4, 0.45, 0.6))
+    final = race(scores, (0, 1), margin=0.2).table
+    for n in (50, 200, 700):
+        early = race(scores.iloc[:n], (0, 1), margin=0.2).table
+        for pair, row in early.iterrows():
+            if row["winner"] is not None:
+                assert final.loc[pair, "winner"] == row["winner"]
+                assert final.loc[pair, "settled_at"] == row["settled_at"]
+
+
+def test_equals_settle_as_a_tie_only_with_a_margin() -> None:
+    scores = table(2, 2500, (0.5, 0.5), spread=0.05)
+    assert not race(scores, (0, 1)).settled
+    found = race(scores, (0, 1), margin=0.03)
+    assert found.table["winner"].tolist() == ["tie"]
+    assert race(table(3, 2500, (0.5, 0.6), spread=0.05), (0, 1), margin=0.03).table["winner"].tolist() == ["e1"]
+
+
+def test_wins_settle_sooner_where_gaps_are_small_beside_the_range() -> None:
+    rng = np.random.default_rng(4)
+    scores = pd.DataFrame({"a": rng.normal(0.03, 0.02, 1500), "b": rng.normal(0.0, 0.02, 1500)})
+    by_mean = race(scores, (-1, 1)).table["settled_at"].iloc[0]
+    by_wins = race(scores, (-1, 1), statistic="wins").table["settled_at"].iloc[0]
+    assert by_wins < by_mean / 5
+
+
+def test_a_dropped_explainer_does_not_stop_the_others() -> None:
+    scores = table(5, 4000, (0.2, 0.5, 0.54))
+    early = race(scores.iloc[:100], (0, 1))
+    assert early.active == ("e1", "e2")
+    scores.iloc[100:, 0] = np.nan
+    found = race(scores, (0, 1))
+    assert found.settled
+    assert found.table.loc[("e0", "e1"), "n_dropped"] == 3900
+
+
+@pytest.mark.parametrize("spread", [0.02, 0.3])
+def test_anytime_interval_holds_at_every_look(spread: float) -> None:
+    missed = 0
+    for seed in range(100):
+        x = np.random.default_rng(seed).normal(0.5, spread, 400).clip(0, 1)  # symmetric about one half
+        looks = [anytime_interval(x[:n], (0, 1), confidence=0.9) for n in (5, 20, 60, 150, 400)]
+        missed += any(not look.low <= 0.5 <= look.high for look in looks)
+    assert missed <= 10
+    assert looks[-1].high - looks[-1].low < looks[0].high - looks[0].low
+    assert looks[-1].low < looks[-1].value < looks[-1].high
+
+
+def test_interval_edge_is_where_the_wealth_crosses() -> None:
+    x = np.random.default_rng(6).beta(2, 5, 80)
+    found = anytime_interval(x, (0, 1))
+    gaps = (2 * x - 1)[:, None]  # from [0, 1] to [-1, 1]
+    assert np.exp(log_wealth(gaps, 2 * found.low - 1, 1.0)[-1, 0]) == pytest.approx(40, rel=1e-6)
+    assert np.exp(log_wealth(-gaps, 1 - 2 * found.high, 1.0)[-1, 0]) == pytest.approx(40, rel=1e-6)
+    wide = anytime_interval(10 * x - 3, (-3, 7))
+    assert (wide.low, wide.high) == pytest.approx((10 * found.low - 3, 10 * found.high - 3))
+
+
+def test_bad_input() -> None:
+    scores = table(7, 10, (0.5, 0.5))
+    with pytest.raises(BadInput, match="score_range"):
+        race(scores, (0, 0.1))
+    with pytest.raises(BadInput, match="positive margin"):
+        race(scores, (0, 1), margin=0.0)
+    with pytest.raises(BadInput, match="two explainers"):
+        race(scores[["e0"]], (0, 1))
+    assert race(scores.iloc[:0], (0, 1)).table["n"].tolist() == [0]
+    assert anytime_interval([np.nan], (0, 1)).n == 0

@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from assay.kernel.errors import BadInput
+from assay.statistics import jonckheere, page
+
+
+def slow_jonckheere(values: np.ndarray, order: np.ndarray) -> float:
+    total = 0.0
+    for i in range(len(values)):
+        for j in range(len(values)):
+            if order[i] < order[j]:
+                total += (values[i] < values[j]) + 0.5 * (values[i] == values[j])
+    return total
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 10_000))
+def test_jonckheere_counts_pairs(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    order, values = rng.integers(1, 5, size=25), rng.integers(0, 6, size=25)
+    found = jonckheere(values, order)
+    assert found.statistic == slow_jonckheere(values, order)
+
+
+@pytest.mark.parametrize("ties", [False, True])
+def test_jonckheere_z_is_standard_under_permutation(ties: bool) -> None:
+    rng = np.random.default_rng(0)
+    order = np.repeat([1, 2, 3, 4], [5, 9, 7, 6])
+    values = rng.integers(0, 4, size=27).astype(float) if ties else rng.normal(size=27)
+    z = np.array([jonckheere(rng.permutation(values), order).z for _ in range(3000)])
+    assert z.mean() == pytest.approx(0, abs=0.06)
+    assert z.std() == pytest.approx(1, abs=0.04)
+
+
+def test_jonckheere_directions() -> None:
+    values, order = [1.0, 2, 3, 4, 5, 6, np.nan], [1, 1, 2, 2, 3, 3, 1]
+    up = jonckheere(values, order)
+    assert (up.strength, up.n, up.n_dropped) == (1, 6, 1)
+    down = jonckheere(values, order, "decreasing")
+    assert up.p + down.p == pytest.approx(1)
+    assert jonckheere(values, order, "two-sided").p == pytest.approx(2 * up.p)
+    assert np.isnan(jonckheere([1, 2], [1, 1]).p)
+    assert np.isnan(jonckheere([2, 2, 2], [1, 2, 3]).z)
+
+
+def test_page_is_scipys() -> None:
+    rng = np.random.default_rng(1)
+    table = rng.normal(size=(14, 4)) + 0.3 * np.arange(4)
+    found = page(table)
+    theirs = stats.page_trend_test(table, method="asymptotic")
+    assert found.statistic == pytest.approx(theirs.statistic)
+    assert found.p == pytest.approx(theirs.pvalue)
+
+
+def test_page_with_ties_is_standard_under_permutation() -> None:
+    rng = np.random.default_rng(2)
+    table = rng.integers(0, 3, size=(12, 5)).astype(float)
+    z = np.array([page(rng.permuted(table, axis=1)).z for _ in range(3000)])
+    assert z.mean() == pytest.approx(0, abs=0.06)
+    assert z.std() == pytest.approx(1, abs=0.04)
+
+
+def test_page_ends() -> None:
+    assert page([[1, 2, 3], [4, 5, 6], [np.nan, 1, 2]]).strength == 1
+    assert page([[1, 2, 3], [4, 5, 6], [np.nan, 1, 2]]).n_dropped == 1
+    assert page([[3, 2, 1]]).strength == -1
+    assert np.isnan(page([[1, 1, 1]]).p)
+    with pytest.raises(BadInput, match="at least two conditions"):
+        page([[1.0]])

@@ -1,0 +1,26 @@
+"""Every Python block of the docs and the README runs."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if BLOCK.search(p.read_text())], ids=lambda p: str(p.relative_to(ROOT)))
+def test_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    if "runs/grid-quick" in page.read_text():
+        from assay.engine.run import run
+        from assay.kernel.spec import Spec
+
+        spec = Spec.read(ROOT / "src/assay/specs/grid-quick.yaml").override(["limit=5", "explainers=[control/oracle]"])
+        run(spec, tmp_path / "runs/grid-quick", workers=0)
+    for block in BLOCK.findall(page.read_text()):
+        exec(compile(block, str(page), "exec"), {"__name__": "__main__"})  # blocks of a page stand alone
+    assert page.exists()
