@@ -39,6 +39,7 @@ docs: $(STAMP)
 
 # Side by side with peers, as ratios in one run. Minutes; not part of check.
 bench: $(STAMP)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[bench]'
 	@for script in benchmarks/bench_*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
 
 clean:

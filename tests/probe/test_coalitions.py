@@ -60,7 +60,7 @@ def coalitions(game: Game, m: int, seed: int = 0) -> np.ndarray:
 
 
 @pytest.mark.parametrize("zero", ["blur", "black", "grey", "mean", "noise", "white"])
-@pytest.mark.parametrize("visual", [(3, 4), "pixels", "superpixels", "objects"])
+@pytest.mark.parametrize("visual", [(3, 4), (5, 7), "pixels", "superpixels", "objects"])
 def test_tensors_say_what_altered_images_say(cnn: Classifier, zero: str, visual: Any) -> None:
     session = Session(cnn, samples())
     game = session.game(1, visual=visual, zero=Zero(visual=zero))

@@ -65,7 +65,8 @@ def audit(
     """
     from assay.datasets.grid import buckets as all_buckets
     from assay.datasets.grid import generate_batch
-    from assay.datasets.grid.audit import Auditor, batch_claims
+    from assay.datasets.grid.audit import Auditor
+    from assay.datasets.grid.claims import batch_claims
 
     names = _chosen(buckets) or list(all_buckets(published_only=preset == "paper"))
     modes = ["pure", "spur"] if mode == "both" else [mode]

@@ -69,8 +69,16 @@ class Mixed:
         if self.base.frames is None:  # a transform of the user's: only it knows what a pixel becomes
             full_text = np.ones((len(visual_keep), self.setting.text.count), dtype=np.bool_)
             return self.model.encode(self.setting.altered(visual_keep, full_text)).pixels
-        kept = torch.from_numpy(with_always_kept(visual_keep))[:, self.labels]
-        return torch.where(kept[:, None].to(self.base.pixels.device), self.base.pixels, self.zero_pixels)
+        full, empty = self.base.pixels, self.zero_pixels
+        height, width = full.shape[-2:]
+        rows, columns = self.setting.visual.grid or (height + 1, width + 1)
+        if height % rows == 0 and width % columns == 0:  # whole patches: broadcast the mask, never write it out
+            patched = (1, -1, rows, height // rows, columns, width // columns)
+            kept = torch.from_numpy(visual_keep.reshape(-1, 1, rows, 1, columns, 1)).to(full.device)
+            mixed = torch.where(kept, full.reshape(patched), empty.reshape(patched))
+            return mixed.reshape(len(visual_keep), -1, height, width)
+        kept = torch.from_numpy(with_always_kept(visual_keep))[:, self.labels].to(full.device)
+        return torch.where(kept[:, None], full, empty)
 
     def texts(self, text_keep: Keep) -> Inputs:
         """m rows with the texts of the coalitions; their pixels are the full image, not copied."""

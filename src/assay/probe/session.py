@@ -70,7 +70,7 @@ class Session:
         self._targets = None if targets is None else tuple(targets)
         self._expected = Request()
         self._traces: list[tuple[tuple[str, ...], Trace]] = []
-        self._games: dict[tuple[object, ...], ModelGame] = {}
+        self._known: dict[tuple[object, ...], ModelGame] = {}
 
     @cached_property
     def targets(self) -> tuple[str, ...]:
@@ -149,11 +149,11 @@ class Session:
         read = text_players(text if "text" in self.model.capabilities else None, sample, tokens)
         answer = self.targets[i] if target is None else target
         key = (i, *seen.identity, read, *zero.visual_identity, zero.text, zero.words, value, answer)
-        if key not in self._games:
+        if key not in self._known:
             setting = Setting(sample, answer, seen, read, zero, value)
-            index = self._model_games.add(setting)
-            self._games[key] = ModelGame(self.evaluator.game(index).function, index, setting)
-        return self._games[key]
+            index = self.games.add(setting)
+            self._known[key] = ModelGame(self.evaluator.game(index).function, index, setting)
+        return self._known[key]
 
     def ask(self, questions: Sequence[tuple[ModelGame, Question[T]]]) -> list[T]:
         """Results of questions about games of this session, answered together in full batches."""
@@ -168,17 +168,18 @@ class Session:
         for _, held in self._traces:
             held.close()
         self._traces.clear()
-        self._games.clear()
+        self._known.clear()
         self.__dict__.pop("evaluator", None)
-        self.__dict__.pop("_model_games", None)
+        self.__dict__.pop("games", None)
 
     @cached_property
     def evaluator(self) -> Evaluator:
-        games = self._model_games
+        games = self.games
         return Evaluator(games.answer, games.shapes, batch_size=self.batch_size, passes=self.cost.passes)
 
     @cached_property
-    def _model_games(self) -> ModelGames:
+    def games(self) -> ModelGames:
+        """All games asked for so far, by index."""
         return ModelGames(self.model, looks=self.cost.looks)
 
     def _patches(

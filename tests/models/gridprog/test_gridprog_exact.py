@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from masked_reading import Unclear, answer
 
 from assay.datasets.grid import buckets, generate
 from assay.kernel.sample import Sample
 from assay.models.gridprog import GridProg
 from assay.models.gridprog.model import GridProgModel
+from tests.twins.masked_reading import Unclear, answer
 
 N = 4
 
