@@ -1,1 +1,26 @@
-def report() -> None: ...
+"""`assay report`: one or more runs as a static page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from assay.cli.console import run_path
+
+
+def report(
+    runs: Annotated[list[Path] | None, typer.Argument(help="Run directories; the newest under runs/ if none.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Where the page goes; RUN/report if none.")] = None,
+    single_file: Annotated[bool, typer.Option("--single-file", help="All in one index.html: for small runs.")] = False,
+) -> None:
+    """Write a page that opens without a server: verdicts, leaderboards, slices and every sample with its heatmaps.
+
+    Example: `assay report runs/grid-quick -o page && xdg-open page/index.html`
+    """
+    from assay.report import report as write_page
+
+    chosen = runs or [run_path(None)]
+    page = write_page(chosen, out or chosen[0] / "report", single_file=single_file)
+    typer.echo(page.resolve().as_uri())

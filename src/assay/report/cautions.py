@@ -112,7 +112,7 @@ def _samples(board: Board) -> list[Caution]:
         need = samples_needed(board, order[0], order[1])
         first, second = board.explainers[order[0]], board.explainers[order[1]]
         gap = abs(board.spread.mean[order[0]] - board.spread.mean[order[1]])
-        if np.isfinite(need) and need > n:
+        if need is not None and need > n:
             found.append(Caution("weak", (
                 f"{board.metric.protocol}: too few samples to separate {first} from {second} on {board.metric.name}. "
                 f"A difference of {gap:.2g} needs about {_rounded(need):,} samples (80 % power, 5 % level), not {n:,}."

@@ -7,9 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from assay.report.boards import Board
-
-# Two-sided 5 % error and 80 % power, the customary bargain: z(0.975) + z(0.8).
-_Z = 1.959964 + 0.841621
+from assay.statistics.power import separation
 
 
 def verdict(board: Board) -> str:
@@ -35,20 +33,16 @@ def leaders(board: Board) -> list[int]:
     return [int(i) for i in np.flatnonzero(low == 1)]
 
 
-def samples_needed(board: Board, one: int, other: int) -> float:
-    """Samples for a paired comparison to find the observed difference with 80 % power at the 5 % level.
+def samples_needed(board: Board, one: int, other: int) -> int | None:
+    """Samples for a paired comparison to find the observed difference with 80 % power at the 5 % level; None: no number.
 
-    n = ((z_0.975 + z_0.8) * sd / |mean|)^2 over per-sample differences; infinite for equal means.
+    Rows of one sample (several models) are averaged first, so that samples are what is counted.
     """
-    both = (board.counts[:, one] > 0) & (board.counts[:, other] > 0)
-    if both.sum() < 2:
-        return float("inf")
-    means = board.sums[both][:, [one, other]] / board.counts[both][:, [one, other]]
-    differences = means[:, 0] - means[:, 1]
-    mean, deviation = float(differences.mean()), float(differences.std(ddof=1))
-    if mean == 0:
-        return float("inf")
-    return (_Z * deviation / abs(mean)) ** 2
+    with np.errstate(invalid="ignore", divide="ignore"):
+        means = board.sums[:, [one, other]] / board.counts[:, [one, other]]
+    if np.isfinite(means).all(axis=1).sum() < 2:
+        return None
+    return separation(means[:, 0], means[:, 1]).needed
 
 
 def listed(names: Sequence[str], most: int = 4) -> str:

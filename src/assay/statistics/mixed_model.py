@@ -203,16 +203,13 @@ def _coefficients(names: Sequence[str], effects: Floats, covariance: Floats, con
 
 
 def _variances(design: Design, variances: Floats, residual: float) -> pd.DataFrame:
-    rows = [
-        (g.column, float(variance), len(g.levels), bool(variance == 0))
-        for g, variance in zip(design.groupings, variances, strict=True)
-    ]
-    rows += [(column, np.nan, 0, False) for column, _ in design.omitted]
-    rows.append(("Residual", residual, len(design.y), False))
-    frame = pd.DataFrame(rows, columns=["column", "variance", "levels", "boundary"]).set_index("column")
-    frame.insert(1, "sd", np.sqrt(frame["variance"]))
-    frame.insert(2, "share", frame["variance"] / frame["variance"].sum())
-    return frame
+    names = [*(g.column for g in design.groupings), *(column for column, _ in design.omitted), "Residual"]
+    left_out = np.full(len(design.omitted), np.nan)
+    variance = np.concatenate([variances, left_out, [residual]])
+    levels = [*(len(g.levels) for g in design.groupings), *(0 for _ in design.omitted), len(design.y)]
+    columns = {"variance": variance, "sd": np.sqrt(variance), "share": variance / np.nansum(variance),
+               "levels": levels, "boundary": variance == 0}  # fmt: skip
+    return pd.DataFrame(columns, index=pd.Index(names, name="column"))
 
 
 def _warnings(design: Design, best: Optimum) -> tuple[str, ...]:

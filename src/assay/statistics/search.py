@@ -90,7 +90,7 @@ def _quasi_newton(f: _Counted, tau: Floats, low: float) -> tuple[Floats, float]:
 
     result = minimize(
         of_log, np.log(tau[active]), jac=True, method="L-BFGS-B", bounds=[(_LOW, _HIGH)] * int(active.sum()),
-        options={"ftol": 1e-15, "gtol": 1e-9, "maxiter": 200},
+        options={"ftol": 1e-12, "gtol": 1e-4, "maxiter": 200},  # Newton takes over from there
     )  # fmt: skip
     if not result.fun < low:
         return tau, low

@@ -307,23 +307,38 @@ class BatchProof:
 
     # --- one row ---
 
+    @cached_property
+    def _named(self) -> tuple[list[str], list[dict[str, str]]]:
+        """Answers and heuristics of all rows as text: one pass is cheaper than n."""
+        names = answers(self.world)
+        columns = [[names[place] for place in places.tolist()] for places in self.heuristics.values()]
+        rows = [dict(zip(self.heuristics, row, strict=True)) for row in zip(*columns, strict=True)]
+        return [names[place] for place in self.scenes.answer.tolist()], rows
+
+    @cached_property
+    def _plain(self) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
+        return [tuple(row) for row in self.counts.tolist()], [tuple(row) for row in self.held.tolist()]
+
+    def _squares(self, masks: Bools) -> Bools:
+        return masks.reshape(*masks.shape[:2], self.world.size, self.world.size)
+
     def certificate(self, row: int) -> Certificate:
-        names, shape = answers(self.world), (-1, self.world.size, self.world.size)
+        named, heuristics = self._named
+        counts, held = self._plain
         return Certificate(
             world=self.world,
-            answer=names[self.scenes.answer[row]],
-            counts=tuple(self.counts[row].tolist()),
-            valid=self.valid[row].reshape(shape),
-            anchor_regions=self.regions[row].reshape(shape),
-            confusers=self.confusers[row].reshape(shape),
-            confuser_objects=tuple(self.held[row].tolist()),
-            heuristics={name: names[places[row]] for name, places in self.heuristics.items()},
+            answer=named[row],
+            counts=counts[row],
+            valid=self._squares(self.valid)[row],
+            anchor_regions=self._squares(self.regions)[row],
+            confusers=self._squares(self.confusers)[row],
+            confuser_objects=held[row],
+            heuristics=heuristics[row],
             removal=self.removal[row],
             recolour=self.recolour[row],
             reshape=self.reshape[row],
             move=self.move[row],
         )
-
 
 
 def prove(scenes: SceneBatch) -> BatchProof:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
@@ -12,7 +13,7 @@ from assay.datasets.grid.bucket import Bucket
 from assay.datasets.grid.certificate import Certificate, Proof, prove
 from assay.datasets.grid.language import Wording
 from assay.datasets.grid.render import render
-from assay.datasets.grid.scenes import ROLE_NAMES, SceneBatch
+from assay.datasets.grid.scenes import ANCHOR, ROLE_NAMES, TARGET, TARGET_2, SceneBatch
 from assay.datasets.grid.world import World
 from assay.kernel.sample import Phrase, Region, Sample, Uses
 from assay.kernel.typing import Image, Mask, Scalar
@@ -24,6 +25,15 @@ MECHANISMS = {
     ),
     "matches_words": Uses(frozenset({"target", "adversarial"}), frozenset({"header", "target", "comparison"})),
 }
+
+
+Named = tuple[int, int, int, int]  # role code, number within the role (1-based), cell, object code
+
+
+@lru_cache(maxsize=256)
+def _role_table(roles: tuple[str, ...]) -> npt.NDArray[np.bool_]:
+    """(role codes,) whether a role code has one of these names."""
+    return np.array([name in roles and name != "" for name in ROLE_NAMES])
 
 
 @dataclass(frozen=True)
@@ -49,39 +59,80 @@ class Scene:
     roles: npt.NDArray[np.int8]
 
     @cached_property
+    def named(self) -> tuple[Named, ...]:
+        """Every object in the order of the cells, with its number within its role."""
+        return _named(self.cells.tobytes(), self.roles.tobytes())
+
+    @property
     def objects(self) -> tuple[SceneObject, ...]:
-        named = _named(self.world, self.cells.tobytes(), self.roles.tobytes())
-        return tuple(_scene_object(self.world, *item) for item in named)
+        return tuple(_scene_object(self.world, *item) for item in self.named)
 
     def cells_of(self, *roles: str) -> npt.NDArray[np.bool_]:
         """(S, S) cells whose object has one of the roles: target, anchor, adversarial, distractor."""
-        wanted = np.array([name in roles and name != "" for name in ROLE_NAMES])
-        found: npt.NDArray[np.bool_] = wanted[self.roles]
+        found: npt.NDArray[np.bool_] = _role_table(roles)[self.roles]
         return found
 
 
-class _Drawn:
-    """The image of a scene, drawn when it is looked at: that takes 25 microseconds, keeping it takes 400 kB.
+class _WhenAsked:
+    """A field of a sample that is made when it is looked at, unless it was given.
 
-    An image that was given (`dataclasses.replace(sample, image=...)`) is kept as it is.
+    An image takes 25 microseconds to draw and 400 kB to keep, so a list of samples keeps none. What was given, as by
+    `dataclasses.replace(sample, image=...)`, stays as it is.
     """
 
-    def __get__(self, sample: GridSample | None, owner: type | None = None) -> Image | None:
+    def __init__(self, make: Callable[[GridSample], object], keep: bool) -> None:
+        self._make, self._keep = make, keep
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, sample: GridSample | None, owner: type | None = None) -> object:
         if sample is None:
             return None  # what dataclass takes for the default of the field
-        given: Image | None = sample.__dict__.get("image")
-        return render(sample.scene.cells[None], sample.scene.world)[0] if given is None else given
+        held = sample.__dict__.get(self._name)
+        if held is None:
+            held = self._make(sample)
+            if self._keep:
+                sample.__dict__[self._name] = held
+        return held
 
-    def __set__(self, sample: GridSample, image: Image | None) -> None:
-        if image is not None:
-            sample.__dict__["image"] = image
+    def __set__(self, sample: GridSample, value: object) -> None:
+        if value is not None:
+            sample.__dict__[self._name] = value
+
+
+def _draw(sample: GridSample) -> Image:
+    return render(sample.scene.cells[None], sample.scene.world)[0]
+
+
+def _regions(sample: GridSample) -> tuple[Region, ...]:
+    """One region per object, whole cells, as published."""
+    world = sample.scene.world
+    return tuple([_region(world, *item) for item in sample.scene.named])
+
+
+def _phrases(sample: GridSample) -> tuple[Phrase, ...]:
+    """A target phrase speaks of the true targets of its side; a relation and its noun, of their anchor."""
+    phrases = []
+    for span, role, number in sample.wording.parts:
+        regions: tuple[str, ...] = ()
+        if role == "target":
+            mine = TARGET if number == 0 else TARGET_2
+            regions = tuple([f"target {k}" for code, k, _, _ in sample.scene.named if code == mine])
+        elif role in ("anchor", "relation"):
+            regions = (f"anchor {number + 1}",)
+        phrases.append(Phrase(span, role, regions))
+    return tuple(phrases)
 
 
 @dataclass(frozen=True, eq=False)
 class GridSample(Sample):
     """A grid question. `scene`, `wording` and `certificate` say all there is to know about it."""
 
-    image: Image = _Drawn()  # type: ignore[assignment]  # a descriptor that stands for the field's value
+    # Descriptors stand for the values of these fields, which the type checker cannot see.
+    image: Image = _WhenAsked(_draw, keep=False)  # type: ignore[assignment]
+    regions: tuple[Region, ...] = _WhenAsked(_regions, keep=True)  # type: ignore[assignment]
+    phrases: tuple[Phrase, ...] = _WhenAsked(_phrases, keep=True)  # type: ignore[assignment]
     scene: Scene = field(kw_only=True)
     wording: Wording = field(kw_only=True)
     proof: Proof = field(kw_only=True, repr=False)  # one row of a whole batch's proof; read it as `certificate`
@@ -103,7 +154,7 @@ class GridSample(Sample):
         if "image" in self.__dict__:
             return super().mask(*roles)
         cell = self.scene.world.cell
-        return self.scene.cells_of(*roles).repeat(cell, axis=0).repeat(cell, axis=1)
+        return self.scene.cells_of(*roles).repeat(cell, axis=1).repeat(cell, axis=0)  # whole rows last: much faster
 
 
 def assemble(batch: SceneBatch) -> list[GridSample]:
@@ -123,14 +174,11 @@ def assemble(batch: SceneBatch) -> list[GridSample]:
     for i, (index, wording, answer) in enumerate(
         zip(batch.index.tolist(), batch.wordings, batch.answers, strict=True)
     ):
-        named = _named(world, grids[i].tobytes(), roles[i].tobytes())
         samples.append(
             GridSample(
                 id=f"{prefix}/{index}",
                 text=wording.text,
                 answer=answer,
-                regions=tuple([_region(world, *item) for item in named]),
-                phrases=_phrases(wording, named),
                 mechanisms=mechanisms,
                 meta={**common, "index": index},
                 scene=Scene(world, bucket, grids[i], roles[i]),
@@ -141,16 +189,12 @@ def assemble(batch: SceneBatch) -> list[GridSample]:
     return samples
 
 
-Named = tuple[int, int, int, int]  # role code, number within the role (1-based), cell, object code
-
-
-@lru_cache(maxsize=4)  # the regions, the phrases and the objects of one sample ask in a row
-def _named(world: World, cells: bytes, roles: bytes) -> tuple[Named, ...]:
+def _named(cells: bytes, roles: bytes) -> tuple[Named, ...]:
     numbers = {"distractor": 0, "adversarial": 0, "target": 0}
     named = []
     for cell, (code, role) in enumerate(zip(cells, roles, strict=True)):
-        if role >= 6:
-            named.append((role, role - 5, cell, code))
+        if role >= ANCHOR:
+            named.append((role, role - ANCHOR + 1, cell, code))
         elif role > 0:
             kind = ROLE_NAMES[role]
             numbers[kind] += 1
@@ -169,17 +213,3 @@ def _region(world: World, role: int, number: int, cell: int, code: int) -> Regio
 def _scene_object(world: World, role: int, number: int, cell: int, code: int) -> SceneObject:
     kind = ROLE_NAMES[role]
     return SceneObject(f"{kind} {number}", kind, code, cell, *divmod(cell, world.size), world.labels[code])
-
-
-def _phrases(wording: Wording, named: tuple[Named, ...]) -> tuple[Phrase, ...]:
-    """A target phrase speaks of the true targets of its side; a relation and its noun, of their anchor."""
-    phrases = []
-    for span, role, number in wording.parts:
-        if role == "target":
-            regions = tuple([f"target {k}" for code, k, _, _ in named if code == 3 + 2 * number])
-        elif role in ("anchor", "relation"):
-            regions = (f"anchor {number + 1}",)
-        else:
-            regions = ()
-        phrases.append(Phrase(span, role, regions))
-    return tuple(phrases)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Literal
 
 import numpy as np
@@ -22,6 +22,7 @@ EMPTY, DISTRACTOR, ADVERSARIAL, TARGET, ADVERSARIAL_2, TARGET_2, ANCHOR = range(
 ROLE_NAMES = ("", "distractor", "adversarial", "target", "adversarial", "target", *["anchor"] * 4)
 
 
+@lru_cache(maxsize=64)
 def answers(world: World) -> tuple[str, ...]:
     """Every answer there is, in a fixed order: yes, no, the four directions, then the counts."""
     return ("yes", "no", "left", "right", "above", "below", *map(str, range(world.n_cells + 1)))
