@@ -74,8 +74,10 @@ def test_every_change_tells_something_and_is_what_it_says() -> None:
         assert before.truth.tolist() == batch.answers
         for change in CHANGES:
             rows, after = changed(batch, change, 5)
-            new = verdicts(after)
             assert len(rows) == len(after)
+            if not len(rows):
+                continue
+            new = verdicts(after)
             assert (new.truth != "(none)").all()
             if change in ("relations turned", "targets removed"):
                 assert (new.truth != before.truth[rows]).all()
@@ -89,7 +91,7 @@ def test_every_change_tells_something_and_is_what_it_says() -> None:
                 assert (new.truth != before.truth[rows]).all()
             if change == "filler removed":
                 assert (new.truth == before.truth[rows]).all()
-                assert (after.cells == 0).sum() > (batch.cells[rows] == 0).sum() or not len(rows)
+                assert ((after.cells == 0).sum(axis=1) > (batch.cells[rows] == 0).sum(axis=1)).all()
 
 
 def test_rows_count_what_was_asked_and_progress_is_told() -> None:

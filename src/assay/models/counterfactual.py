@@ -61,7 +61,7 @@ def changed(batch: SceneBatch, change: str, seed: int) -> tuple[Rows, SceneBatch
     notices, make = CHANGES[change]
     after = make(batch, seed)
     if after is None:
-        return np.zeros(0, dtype=np.int64), batch
+        return np.zeros(0, dtype=np.int64), batch.take([])
     old, new = verdicts(batch), verdicts(after)
     same_scene = (batch.cells == after.cells).all(axis=1)
     same_text = np.array(batch.questions) == np.array(after.questions)

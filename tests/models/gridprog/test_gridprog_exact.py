@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assay.datasets.grid import buckets, generate
+from assay.datasets.grid import buckets, generate, render
 from assay.kernel.sample import Sample
 from assay.models.gridprog import GridProg
 from assay.models.gridprog.model import GridProgModel
@@ -38,13 +36,14 @@ def test_each_twin_does_what_it_is_built_to_do(bucket: str, mode: str, twins: di
 
 def test_full_and_empty_grids_are_counted_to_the_last_cell() -> None:
     sample = generate("D1_A_F0_d0.7", 1, seed=1)[0]
-    colour, shape = sample.text.split()[2], sample.text.split()[3].rstrip("s?")
+    colour, shape = str(sample.text).removeprefix("How many ").removesuffix("s?").split()
     code = sample.scene.world.labels.index(f"{colour} {shape}")
     model = GridProg("pure").load()
     for number in (0, 1, 24, 25, 35, 36):
         cells = np.where(np.arange(36) < number, code, 0).reshape(6, 6).astype(np.uint8)
-        scene = dataclasses.replace(sample.scene, cells=cells)
-        assert model.answer([dataclasses.replace(sample, scene=scene)]) == [str(number)]
+        image = render(cells[None], sample.scene.world)[0]
+        for text in (sample.text, f"How many {shape}s?", f"How many {colour} objects?", "How many objects?"):
+            assert model.answer([Sample("all", image, text)]) == [str(number)]
 
 
 @pytest.mark.parametrize(("size", "cell"), [(5, 64), (6, 32), (8, 48)])

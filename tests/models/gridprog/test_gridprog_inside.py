@@ -139,7 +139,10 @@ def test_gradients_live_and_point_at_what_the_mechanism_uses(
 def test_no_bucket_has_a_dead_gradient(variant: str) -> None:
     model = GridProg(variant).load()
     found = [sample for name in buckets() for sample in generate(name, 1, seed=5)]
-    with trace(model, found, model.answer(found), layers=["pixels"], want={"gradients"}) as traced:
+    answers = model.answer(found)
+    with trace(model, found, answers, layers=["pixels"], want={"gradients"}) as traced:
         sizes = traced.gradients["pixels"].abs().amax((1, 2, 3))
     assert torch.isfinite(sizes).all()
-    assert (sizes > 1e-7).all()
+    assert (sizes > 0).all()
+    something = torch.tensor([answer not in ("no", "0") for answer in answers])  # "nothing there" has little to show
+    assert (sizes[something] > 1e-6).all()

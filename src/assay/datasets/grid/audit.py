@@ -147,8 +147,8 @@ class Auditor:
         self._expect(claims, distinct_directions(asked), "directions within a side differ", "one repeats")
         self._expect(claims, off_lines(asked, claims.codes), "no target-like object is on an anchor's line", "one is")
         if claims.mode == "pure":
-            held: npt.NDArray[np.int64] = found["held"]
-            self._expect(claims, np.asarray((held > 0).all(axis=1)), "every confuser region is occupied", "one is empty")
+            occupied = np.asarray((found["held"] > 0).all(axis=1))
+            self._expect(claims, occupied, "every confuser region is occupied", "one is empty")
             if bucket.task == "count":
                 for name, answers in cheap.items():
                     if name != "majority":

@@ -42,7 +42,7 @@ def stages(world: World, paths: Sequence[str]) -> list[Stage]:
     elif "text_only" in paths or "redundant" in paths:
         found.append(Stage("gather", (wired.header(),)))
     if reasons:
-        found.append(Stage("check", wired.check(world), (wired.violations(), gates)))
+        found.append(Stage("check", wired.check(world), (wired.violations(world), gates)))
     collectors = tuple(head for path in paths for head in wired.collect(world, path))
     if collectors:
         found.append(Stage("collect", collectors))

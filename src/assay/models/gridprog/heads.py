@@ -22,20 +22,22 @@ SIDES = (1, 2)  # before and after "than"
 CODE_BITS = 5  # the readout and 28 words have different codes of 5 signs
 
 # Gains: high enough that the argument of docs/concepts/twins.md is exact, low enough that gradients live.
-MATCH = 8.0
-PLAIN, AGREES, MISSES = 0.4, 0.1, 1.0  # an object is PLAIN above the threshold; each attribute named adds or takes away
+SEE, DOUBT = 10.0, 0.55  # a glyph's evidence against "none", whose doubt is a little above half: sixteen stand against one
+MATCH = 9.0
+PLAIN, AGREES, MISSES = 0.5, 0.05, 1.0  # an object is PLAIN above the threshold; each attribute named adds or takes away
 LIMIT = 12.0  # per cell of distance; a neighbour is half a cell from the line between "left of" and "not left of"
 GATE = 8.0
 COLLECT = 8.0
 FEWEST = 4.0  # the null token weighs as much as four targets in the count,
 NOWHERE = 0.1  # and as a tenth of one where targets are located: the less is seen, the nearer to the centre
-CONDITION = 24.0  # attention that needs several conditions at once: half of this above, half below
+CONDITION = 4.0  # times the grid's size: attention that needs several conditions at once; half above, half below
 STRICTER = 3.0  # of two equal relations the stricter is obeyed: preference per cell
-ABSENT = 45.0
 
-# The weight of a clean match against the null token, for a phrase with one attribute or two: what a match writes is
-# divided by it, so that "found" and "candidate" are 1 to within half a percent.
-SETTLED = 1 / (1 + math.exp(-MATCH * (PLAIN + 1.4 * AGREES)))
+_NONE = math.exp(SEE * (DOUBT - 1))
+SEEN = 1 / (1 + _NONE)  # the evidence of a clean glyph
+# The weight of a clean match with a one-attribute phrase against the null token. What a match writes is divided by it,
+# so that "found" and "candidate" are 1 to within half a percent, whatever the phrase names.
+SETTLED = 1 / (1 + math.exp(-MATCH * (SEEN - 1 + PLAIN + SEEN * (AGREES + MISSES) - MISSES)))
 OPEN = 1 / (1 + math.exp(-GATE / 2))  # the gate of a clean target
 
 #: Direction words as vectors: the coordinate along which they grow. y points down.
@@ -103,7 +105,7 @@ def header() -> Head:
 def _fit(world: World, seen: str, wanted: str) -> tuple[tuple[Mix, Mix], ...]:
     """MATCH times: PLAIN for an object, + AGREES per named attribute it has, - MISSES per one it lacks.
 
-    Above 0 only where all that is named is seen: by 0.5 or 0.6 for one or two attributes; the nearest miss is at -0.5.
+    Above 0 only where all that is named is seen: by 0.50 to 0.60; the nearest miss is at -0.45.
 
     `seen` and `wanted` say which of the two is the "query" and which the "key".
     """
@@ -146,16 +148,16 @@ def match(world: World) -> tuple[Head, ...]:
 
 
 def _usable(world: World, word: str) -> dict[str, float]:
-    """CONDITION · (above 0 only for this word, with a phrase that names something, which was found)."""
+    """Above 0 only for this word, with a phrase that names something, which was found; by half of CONDITION · size."""
     wanted = {f"wants {value}": 1.0 for value in (*world.colours, *world.shapes)}
-    return scaled(added({f"says {word}": 6.0, "anchor found": 3.0, "one": -9.5}, wanted), CONDITION)
+    return scaled(added({f"says {word}": 6.0, "anchor found": 3.0, "one": -9.5}, wanted), CONDITION * world.size)
 
 
 def check(world: World) -> tuple[Head, ...]:
     """Each cell asks, per direction and side, for the line it must not cross. Two equal relations: the stricter one."""
     heads = []
     for side in SIDES:
-        far = 6.0 * CONDITION
+        far = 6.0 * CONDITION * world.size
         other = {"second side": -far} if side == 1 else {"second side": far, "one": -far}
         for direction in DIRECTIONS:
             line = _along(direction, "anchor ")
@@ -165,13 +167,14 @@ def check(world: World) -> tuple[Head, ...]:
     return tuple(heads)
 
 
-def violations() -> tuple[Unit, ...]:
+def violations(world: World) -> tuple[Unit, ...]:
     """sigmoid(LIMIT · (line + 1/2 - own coordinate)); an absent relation is violated by nobody."""
+    absent = LIMIT * (world.size / 2 + 1)  # outweighs the longest way across the grid
     return tuple(
         Unit(
             added(
-                {f"line {direction} {side}": LIMIT, f"has {direction} {side}": ABSENT},
-                {"one": LIMIT / 2 - ABSENT},
+                {f"line {direction} {side}": LIMIT, f"has {direction} {side}": absent},
+                {"one": LIMIT / 2 - absent},
                 scaled(_along(direction), -LIMIT),
             ),
             f"breaks {direction} {side}",
@@ -198,7 +201,7 @@ def collect(world: World, path: str) -> tuple[Head, ...]:
     if path == "text_only":
         return ()
     if path in ("image_only", "redundant"):
-        return (_share(path, "occupied", 1, 1.0),)
+        return (_share(path, "occupied", 1, SEEN),)
     shares = tuple(_share(path, f"{path}: gate {side}", side, OPEN) for side in SIDES)
     locate = Head(
         f"{path}: locate",

@@ -12,19 +12,18 @@ import torch
 
 from assay.datasets.grid import World
 from assay.datasets.grid.render import glyphs
+from assay.models.gridprog.heads import DOUBT, SEE
 from assay.models.gridprog.network import Vision
 from assay.models.gridprog.wiring import Floats
 
 RESOLUTION = 16  # pixels a cell after pooling: enough to tell a pentagon from a circle
 SMOOTH = 2  # degree of the surfaces that templates do not see
-GAIN = 10.0
-THRESHOLD = 0.55  # the point of doubt: a little above half a glyph, since sixteen glyphs stand against one "none"
 
 
 def make_vision(world: World) -> Vision:
     """Pooling to about 16 pixels a cell, then one convolution whose stride is the cell."""
     pool = world.cell // RESOLUTION if world.cell % RESOLUTION == 0 else 1
-    vision = Vision(world.n_classes, pool, world.cell // pool, GAIN, THRESHOLD)
+    vision = Vision(world.n_classes, pool, world.cell // pool, SEE, DOUBT)
     with torch.no_grad():
         vision.templates.weight.copy_(torch.as_tensor(templates(world, pool).transpose(0, 3, 1, 2).copy()))
     return vision

@@ -59,8 +59,9 @@ ASSAY.figures = (() => {
     const room = Math.floor((width - left - right) / n / 7);
     slice.values.forEach((value, k) => node.append(text(x(k), height - bottom + 20, clip(value, Math.max(room, 3)), { "text-anchor": "middle" })));
     node.append(text((left + width - right) / 2, height - 10, slice.key, { "text-anchor": "middle" }), text(left - 40, top - 18, metric, { "font-weight": 600 }));
+    const judged = shown.some(({ name }) => !name.startsWith("control/"));
     shown.forEach(({ name, i }, k) => {
-      const grey = name.startsWith("control/");
+      const grey = judged && name.startsWith("control/");
       const ink = grey ? "#777777" : colour(k);
       const shift = n > 1 ? ((k + 0.5) / shown.length - 0.5) * Math.min(16, (width - left - right) / n / 3) : 0;
       const points = slice.mean.map((row, v) => (row[i] === null ? null : [x(v) + shift, y(row[i]), v]));
@@ -79,35 +80,37 @@ ASSAY.figures = (() => {
 
   /** Forward passes against the mean; explainers that nothing cheaper beats are joined. */
   function pareto(board) {
-    const rows = board.rows.filter((row) => row.mean !== null && row.passes !== null);
-    const [left, right, top, bottom, width, height] = [62, 30, 34, 58, 860, 380];
+    const rows = board.rows.filter((row) => !row.control && row.mean !== null && row.passes !== null);
+    const [left, right, top, bottom, width, height] = [62, 70, 34, 58, 860, 380];
     const at = (row) => Math.log10(1 + row.passes);
-    const [low, high] = extent(rows.map((r) => r.mean), 0.14);
+    const [low, high] = extent(rows.map((r) => r.mean).concat(board.floor, board.reference), 0.08);
     const most = Math.max(1, ...rows.map(at));
-    const x = scale(0, most * 1.12, left + 12, width - right);
+    const x = scale(0, most * 1.08, left + 16, width - right);
     const y = scale(low, high, height - bottom, top);
     const node = frame(width, height, `${board.metric} against forward passes a sample`);
     for (const t of ticks(low, high)) {
       node.append(line(left, y(t), width - right, y(t), { "stroke-opacity": 0.12 }), text(left - 8, y(t) + 4, tick(t), { "text-anchor": "end", "fill-opacity": 0.75 }));
     }
     for (const passes of [0, 1, 10, 100, 1000, 10000, 100000]) {
-      if (at({ passes }) <= most * 1.12) node.append(text(x(at({ passes })), height - bottom + 20, cost(passes), { "text-anchor": "middle", "fill-opacity": 0.75 }));
+      if (at({ passes }) <= most * 1.08) node.append(text(x(at({ passes })), height - bottom + 20, cost(passes), { "text-anchor": "middle", "fill-opacity": 0.75 }));
+    }
+    for (const [value, name, stroke] of [[board.floor, "noise", "currentColor"], [board.reference, "oracle", GOLD]]) {
+      if (value !== null) node.append(line(left, y(value), width - right, y(value), { stroke, "stroke-dasharray": "3 3" }), text(width - right + 8, y(value) + 4, name, { "font-size": 11 }));
     }
     node.append(text((left + width - right) / 2, height - 10, "forward passes a sample", { "text-anchor": "middle" }), text(left - 40, top - 18, board.metric, { "font-weight": 600 }));
-    const free = rows.filter((row) => !row.control);
     const better = board.better || 1;
-    const front = free.filter((a) => !free.some((b) => b !== a && b.passes <= a.passes && better * (b.mean - a.mean) > 0)).sort((a, b) => a.passes - b.passes || better * (b.mean - a.mean));
-    if (front.length > 1) node.append(svg("path", { d: front.map((r, i) => `${i ? "L" : "M"}${x(at(r))} ${y(r.mean)}`).join(""), fill: "none", stroke: GOLD, "stroke-width": 1.5 }));
+    const front = rows.filter((a) => !rows.some((b) => b !== a && b.passes <= a.passes && better * (b.mean - a.mean) > 0)).sort((a, b) => a.passes - b.passes || better * (b.mean - a.mean));
+    if (board.better && front.length > 1) node.append(svg("path", { d: front.map((r, i) => `${i ? "L" : "M"}${x(at(r))} ${y(r.mean)}`).join(""), fill: "none", stroke: GOLD, "stroke-width": 1.5 }));
     const taken = [];
-    [...rows].sort((a, b) => at(a) - at(b) || b.mean - a.mean).forEach((row) => {
+    [...rows].sort((a, b) => b.mean - a.mean).forEach((row) => {
       const [px, py] = [x(at(row)), y(row.mean)];
-      const ink = row.control ? "#777777" : front.includes(row) ? GOLD : colour(0);
+      const ink = board.better && front.includes(row) ? GOLD : colour(0);
       // Labels stand under their mark and move down out of each other's way.
       let ly = py + 18;
-      while (taken.some(([tx, ty]) => Math.abs(tx - px) < 150 && Math.abs(ty - ly) < 14)) ly += 14;
+      while (taken.some(([tx, ty]) => Math.abs(tx - px) < 150 && Math.abs(ty - ly) < 14)) ly += 7;
       taken.push([px, ly]);
-      const last = px > width - 190;
-      node.append(marker(px, py, row.control ? 1 : 0, ink), text(px + (last ? 6 : -5), ly, clip(row.explainer, 28), { "text-anchor": last ? "end" : "start", "fill-opacity": row.control ? 0.7 : 1 }));
+      const last = px > width - 230;
+      node.append(marker(px, py, 0, ink), text(px + (last ? 6 : -5), ly, clip(row.explainer, 28), { "text-anchor": last ? "end" : "start" }));
     });
     return node;
   }

@@ -58,13 +58,13 @@ ASSAY.overview = (() => {
       columns: columns(board), rows: board.rows, figure: () => ASSAY.figures.forest(board),
       mark: (row) => (row.control ? "control" : null),
     });
-    const pareto = ASSAY.figures.pareto(board);
+    const pareto = board.rows.filter((r) => !r.control && r.mean !== null).length > 1 ? ASSAY.figures.pareto(board) : null;
     const directed = core.boards.filter((b) => b.better && ["protocol", "model", "dataset"].every((key) => b[key] === board[key]) && b.rows.some((r) => r.rank[0] !== null));
     const shifts = directed.length > 1 ? ASSAY.figures.shifts(directed) : null;
     out.replaceChildren(
       el("div", { class: "about" }, chief(board) ? null : el("p", { class: "says", dir: "auto" }, board.verdict), card(metric)),
       el("div", { class: "bar" }, legend(board), table.menu), table.node, foot(board),
-      figure("What a score costs", "The gold line joins explainers that no cheaper one beats.", `cost-${board.metric}`, pareto),
+      pareto ? figure("What a score costs", "The gold line joins explainers that no cheaper one beats.", `cost-${board.metric}`, pareto) : "",
       shifts ? figure("Ranks from score to score", "Lines that cross: scores that do not agree on the order.", `ranks-${board.protocol}`, shifts) : "");
   }
 
@@ -91,14 +91,14 @@ ASSAY.overview = (() => {
   function columns(board) {
     const [low, high] = ASSAY.chart.extent(board.rows.flatMap((r) => [r.low, r.high, r.mean]).concat(board.floor, board.reference), 0.04);
     const at = (v) => `${(100 * (v - low)) / (high - low)}%`;
-    const ranked = board.better !== 0;
+    const ranked = board.rows.some((row) => row.rank[0] !== null);
     return [
       ranked && { title: "Rank", numeric: true, text: (r) => rank(r.rank), sort: (r) => r.rank[0] },
       { title: "Explainer", key: true, text: (r) => r.explainer, cell: (r) => name(r), sort: (r) => r.explainer },
       { title: "Between noise and oracle", picture: true, wide: true, text: () => "", cell: (r) => track(r, board, at) },
       { title: "Mean", numeric: true, text: (r) => score(r.mean), raw: (r) => r.mean ?? "", sort: (r) => r.mean },
       { title: "95 % interval", numeric: true, narrow: true, text: (r) => interval(r.low, r.high) || DASH },
-      ranked && board.reference !== null && board.floor !== null && { title: "Of the way", numeric: true, narrow: true, text: (r) => percent(r.way), sort: (r) => r.way },
+      board.rows.some((row) => row.way !== null) && { title: "Of the way", numeric: true, narrow: true, text: (r) => percent(r.way), sort: (r) => r.way },
       { title: "Scored", numeric: true, text: (r) => `${count(r.scored)}/${count(r.asked)}`, cell: (r) => coverage(r), sort: (r) => r.scored / r.asked },
       { title: "Passes", numeric: true, narrow: true, text: (r) => cost(r.passes), raw: (r) => r.passes ?? "", sort: (r) => r.passes },
       board.rows.some((r) => r.seconds !== null) && { title: "Time", numeric: true, narrow: true, text: (r) => seconds(r.seconds), raw: (r) => r.seconds ?? "", sort: (r) => r.seconds },

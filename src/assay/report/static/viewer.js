@@ -6,7 +6,7 @@ ASSAY.viewer = (() => {
   const { colour } = ASSAY;
   const node = el("section", { class: "viewer", "aria-label": "Explanations" });
   const look = { opacity: 0.75, map: "ember", signed: "blue–orange", smooth: false };
-  const hidden = new Set(); // roles that the reader switched off
+  const hidden = new Set(["distractor", "header"]); // roles switched off: at first those that say least
   let cards = [];
   let scene = null;
   let asked = 0;
