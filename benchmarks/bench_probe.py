@@ -134,9 +134,8 @@ def trajectory(model: Any, shown: list[Sample]) -> None:
         rows = fsyn_coalitions(rng.permutation(game.n_visual), rng.permutation(game.n_text))
         game.value(rows)
         made.append(session.cost.passes.made)
-    print(
-        f"  first explainer {made[0]} (aim 58), then {made[1] - made[0]} and {made[2] - made[1]} (aim 54); naively {len(rows)}"
-    )
+    more = f"{made[1] - made[0]} and {made[2] - made[1]}"
+    print(f"  first explainer {made[0]} (aim 58), then {more} (aim 54); naively {len(rows)}")
 
 
 def leak(count: int) -> None:

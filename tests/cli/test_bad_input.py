@@ -116,6 +116,9 @@ def test_scores_of_saved_arrays_say_what_was_not_scored(tmp_path: Path) -> None:
 
 
 def test_help_and_ls_leave_torch_alone() -> None:
-    code = "import sys, assay.cli.main; from assay.kernel.registry import *; [registered(k) for k in KINDS]; assert 'torch' not in sys.modules"
+    code = (
+        "import sys, assay.cli.main; from assay.kernel.registry import KINDS, registered; "
+        "[registered(k) for k in KINDS]; assert 'torch' not in sys.modules"
+    )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     assert subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True).returncode == 0

@@ -23,22 +23,22 @@ def test_every_registered_thing_says_what_it_is() -> None:
 
 
 def test_typos_are_answered_with_what_was_meant() -> None:
-    with pytest.raises(UnknownName, match="Did you mean 'control/random'"):
+    with pytest.raises(UnknownName, match=r"Did you mean 'control/random'"):
         find("explainer", "control/randm")
     with pytest.raises(UnknownName, match="Did you mean 'control/oracle'"):
         find("explainer", "oracle")
-    with pytest.raises(UnknownName, match="no parameter of control/center is called 'widht'. Did you mean 'width'"):
+    with pytest.raises(UnknownName, match=r"no parameter of control/center is called 'widht'. Did you mean 'width'"):
         build("explainer", "control/center", {"widht": 1})
 
 
 def test_wrong_types_are_answered_with_the_parameter() -> None:
-    with pytest.raises(BadInput, match="control/center: width: .*got 'wide'"):
+    with pytest.raises(BadInput, match=r"control/center: width: .*got 'wide'"):
         build("explainer", "control/center", {"width": "wide"})
 
 
 def test_own_classes_go_in_by_path() -> None:
     assert build("explainer", "toys:Noise", {"wait": 0.5}).wait == 0.5
-    with pytest.raises(BadInput, match="toys:Noise is a explainer|toys:Noise is an explainer|a dataset was expected"):
+    with pytest.raises(BadInput, match="a dataset was expected here"):
         find("dataset", "toys:Noise")
     with pytest.raises(BadInput, match="cannot load"):
         find("explainer", "no.such.module:Thing")

@@ -18,5 +18,6 @@ def test_one_outcome_each() -> None:
 
 
 def test_joining_keeps_reasons_in_place() -> None:
-    joined = Outcomes.join([Outcomes(np.array([1.0])), Outcomes.failed(["x", "y"]), Outcomes(np.array([np.nan]), {}, {0: "z"})])
+    parts = [Outcomes(np.array([1.0])), Outcomes.failed(["x", "y"]), Outcomes(np.array([np.nan]), {}, {0: "z"})]
+    joined = Outcomes.join(parts)
     assert [joined[i] for i in range(4)] == [Score(1.0), Failure("x"), Failure("y"), NotApplicable("z")]

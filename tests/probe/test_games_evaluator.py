@@ -202,3 +202,9 @@ def test_no_answer_stays_no_answer_and_harms_no_neighbour() -> None:
 def test_batch_size_must_be_positive() -> None:
     with pytest.raises(BadInput, match="batch_size"):
         Evaluator(Recorder(), [(3, 0)], batch_size=0)
+
+
+def test_masks_may_come_in_any_memory_order() -> None:
+    keep = coalitions(4)
+    game = Evaluator.of(Game(lambda visual, text: visual.sum(1) * 2.0 + text.sum(1), 2, 2)).game()
+    assert np.array_equal(game.value(np.asfortranarray(keep)), game.value(np.ascontiguousarray(keep)))

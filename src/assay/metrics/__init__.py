@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from assay.metrics.compass import compass, compass_problem, direction_error
 from assay.metrics.localization import corrected_mass, otsu_iou, relevance_mass, spuriousity
+from assay.metrics.perturbation import deletion, insertion, srg
 from assay.metrics.problems import map_problem, mask_problem, outcomes
 from assay.metrics.ranking import hit, pointing_game, relevance_rank, weighted_iou
+from assay.metrics.synergy import macro_interaction, synergy
 
 # modules whose dataclasses carry cards: what `assay ls metrics` lists
 DECLARES = ("localization", "ranking", "compass")
@@ -15,8 +17,11 @@ __all__ = [
     "compass",
     "compass_problem",
     "corrected_mass",
+    "deletion",
     "direction_error",
     "hit",
+    "insertion",
+    "macro_interaction",
     "map_problem",
     "mask_problem",
     "otsu_iou",
@@ -25,5 +30,7 @@ __all__ = [
     "relevance_mass",
     "relevance_rank",
     "spuriousity",
+    "srg",
+    "synergy",
     "weighted_iou",
 ]

@@ -165,7 +165,7 @@ class Evaluator:
     def _look_up(self, index: int, number: int, keep: Keep) -> _Pending:
         n_visual, n_text = self.shapes[index]
         keep = checked_keep(keep, n_visual + n_text)
-        packed = np.packbits(keep, axis=1)
+        packed = np.ascontiguousarray(np.packbits(keep, axis=1))  # masks may come in any memory order
         keys = packed.view(f"V{packed.shape[1]}").ravel().tolist() if len(keep) else []
         memory = self._memory.get(index, {})
         known = {key: memory.get(key) for key in keys}

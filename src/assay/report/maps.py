@@ -55,10 +55,10 @@ def by_item(evidence: Evidence) -> Iterator[tuple[ItemKey, Kept]]:
                     continue
                 done.add(cell["id"])
                 protocol, model, dataset, explainer = shard.place(cell)
-                for position, parts in maps.get(cell["id"], {}).items():
+                for position, parts in sorted(maps.get(cell["id"], {}).items(), key=lambda kept: kept[0]):
                     key = (protocol, model, dataset, shard.view.samples[position])
                     found.setdefault(key, {})[explainer] = parts
-        yield from found.items()
+        yield from sorted(found.items(), key=lambda item: item[0][:3])  # stable: samples stay in the dataset's order
 
 
 def _job(shard: Shard) -> tuple[Any, ...]:

@@ -34,7 +34,7 @@ def leaders(board: Board) -> list[int]:
 
 
 def samples_needed(board: Board, one: int, other: int) -> int | None:
-    """Samples for a paired test to find the observed difference with 80 % power at the 5 % level; None: no number will do.
+    """Samples for a paired test to find the observed difference with 80 % power at the 5 % level; None: no number does.
 
     Rows of one sample (several models) are averaged first, so that samples are what is counted.
     """

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from assay.datasets.grid import generate_batch, make_world
-from assay.datasets.grid.scenes import ANCHOR, TARGET
+from assay.datasets.grid.scenes import ANCHOR, COUNT_0, TARGET
 from assay.models.gridnet.vocabulary import words
 from assay.models.training import batches as data
 from assay.models.training.images import blur_matrix, draw, hide_cells
@@ -29,14 +29,13 @@ def test_a_batch_depends_on_its_step_alone() -> None:
 
 def test_no_sample_comes_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: dict[str, list[int]] = {}
-    real = data.generate_batch
 
     def spy(bucket: str, indices: np.ndarray, seed: int, mode: str) -> object:
         assert seed >= data.FIRST_TRAINING_SEED
         asked.setdefault(bucket, []).extend(indices.tolist())
-        return real(bucket, indices, seed=seed, mode=mode)
+        return generate_batch(bucket, indices, seed=seed, mode=mode)
 
-    monkeypatch.setattr(data, "generate_batch", spy)
+    monkeypatch.setattr("assay.models.training.batches.generate_batch", spy)
     data.chunk_of_batches.cache_clear()
     for chunk in range(4):
         data.chunk_of_batches(RECIPE, chunk, 32)
@@ -99,6 +98,26 @@ def test_hiding_touches_the_share_asked_for() -> None:
     kept = batch.cell_keep[batch.altered].mean()
     assert 0.5 < kept < 0.8  # two thirds of them hide half of their cells
     assert data.chunk_of_batches(dataclasses.replace(recipe, altered=0.0), 0, 32).altered.sum() == 0
+
+
+@pytest.mark.parametrize("mode", ["pure", "spur"])
+def test_enriched_scenes_keep_truth_and_shortcut(mode: str) -> None:
+    """Recounted from the new scene by the grid world's own executor; in spur the words alone still give the answer."""
+    from assay.datasets.grid.executor import Asked, parse
+
+    for bucket in ("D1_A_F0_d0.7", "D1_SO_F0_d0.7", "D2_CO_F0_d0.3", "D3_M_F0_d0.7"):
+        scenes = generate_batch(bucket, range(30), mode=mode)
+        batch = data.describe(scenes, 32)
+        before = batch.answer.copy()
+        data.enrich(batch, scenes, 1.0, np.random.default_rng(0))
+        asked = Asked([parse(text, scenes.world) for text in scenes.questions], scenes.world)
+        counts = asked.execute(batch.cells)
+        assert (counts == batch.answer - COUNT_0).all()
+        assert (batch.answer >= before).all()
+        assert batch.answer.max() > before.max()
+        if mode == "spur":
+            matched = asked.execute(batch.cells, dropped=frozenset(range(scenes.bucket.n_anchors)))
+            assert (matched == counts).all()
 
 
 def test_hidden_cells_show_their_zero_state() -> None:

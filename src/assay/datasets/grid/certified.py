@@ -144,9 +144,10 @@ def _place(
     # (sides, n, each, P): how far a cell is on the right side of each anchor's line; 0 on the line
     lead = [_lead(world, d, at) for d, at in zip(directions, lines, strict=True)]
     valid = [(gap > 0).all(axis=1) for gap in lead]
-    keys = source.uniform(f"cells/{mode}", index, world.n_cells * (2 + each) * bucket.sides + world.n_cells, attempt)
-    deck = keys.reshape(n, -1, world.n_cells)
-    shared = source.uniform("targets", index, world.n_cells * bucket.sides, attempt).reshape(n, -1, world.n_cells)
+    steps = (2 + each) * bucket.sides + 1
+    deck = source.uniform(f"cells/{mode}", index, steps * world.n_cells, attempt).reshape(n, steps, world.n_cells)
+    shared = source.uniform("targets", index, bucket.sides * world.n_cells, attempt)
+    shared = shared.reshape(n, bucket.sides, world.n_cells)  # both modes put their targets in the same cells
     need = np.zeros(n, dtype=np.int64)
 
     def put(which: Floats, where: npt.NDArray[np.bool_] | np.bool_, count: Ints, role: int) -> None:

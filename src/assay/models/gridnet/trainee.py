@@ -17,6 +17,7 @@ from assay.models.gridnet.vocabulary import PAD
 from assay.models.training.batches import MOST_ANCHORS, WORD_ROLES, Batch
 from assay.models.training.images import draw, hide_cells
 from assay.models.training.recipe import Recipe
+from assay.models.training.trainee import Trainee
 
 # Where the answers of each question type begin in the grid world's list: yes/no, directions, counts.
 TYPE_STARTS = (0, 2, 6)
@@ -24,8 +25,8 @@ LOSS_WEIGHTS = {"l1": 1.0, "giou": 0.5, "phrase": 0.5, "align": 0.25}  # small: 
 EMPTY_WEIGHT, DISTRACTOR_WEIGHT = 0.2, 0.5  # most cells play no part
 
 
-class GridNetTrainee(nn.Module):
-    """Holds the network; `forward` is the whole training step, so that data-parallel wrappers see one call."""
+class GridNetTrainee(Trainee):
+    """Holds the network."""
 
     def __init__(self, recipe: Recipe) -> None:
         super().__init__()
@@ -36,11 +37,9 @@ class GridNetTrainee(nn.Module):
 
     @property
     def shipped(self) -> nn.Module:
-        """What is exported."""
         return self.network
 
     def forward(self, batch: Batch, answering: bool) -> tuple[Tensor, dict[str, Tensor], Tensor]:
-        """(loss, its parts, (n,) answers as places in the grid world's list)."""
         pixels, tokens, keep = self.inputs(batch)
         device = pixels.device
         encoded = self.network.encode(pixels, tokens, keep)

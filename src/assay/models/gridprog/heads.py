@@ -22,9 +22,9 @@ SIDES = (1, 2)  # before and after "than"
 CODE_BITS = 5  # the readout and 28 words have different codes of 5 signs
 
 # Gains: high enough that the argument of docs/concepts/twins.md is exact, low enough that gradients live.
-SEE, DOUBT = 10.0, 0.55  # a glyph's evidence against "none", whose doubt is a little above half: sixteen stand against one
+SEE, DOUBT = 10.0, 0.55  # glyphs against "none", which stands a little above half a glyph: they are sixteen
 MATCH = 9.0
-PLAIN, AGREES, MISSES = 0.5, 0.05, 1.0  # an object is PLAIN above the threshold; each attribute named adds or takes away
+PLAIN, AGREES, MISSES = 0.5, 0.05, 1.0  # any object is PLAIN above the threshold; named attributes add or take away
 LIMIT = 12.0  # per cell of distance; a neighbour is half a cell from the line between "left of" and "not left of"
 GATE = 8.0
 COLLECT = 8.0

@@ -11,7 +11,7 @@ from assay.kernel.errors import BadInput
 from assay.models.weights import check_whole, file_revision, shipped
 
 if TYPE_CHECKING:
-    from assay.models.vlm import VLM
+    from assay.models.vlm_adapter import VLM
 
 MECHANISMS = {"pure": "reasons", "spur": "matches_words"}
 

@@ -24,6 +24,7 @@ from assay.models.gridvlm import build
 from assay.models.training.batches import MOST_ANCHORS, WORD_ROLES, Batch
 from assay.models.training.images import draw, hide_cells
 from assay.models.training.recipe import Recipe
+from assay.models.training.trainee import Trainee
 
 IMAGE_START = 3  # <s> USER :
 CELLS = build.GRID**2
@@ -45,7 +46,7 @@ class Pointer(nn.Module):
         return self.word(words) @ self.cell(cells).transpose(1, 2) * self.word.out_features**-0.5 + self.bias
 
 
-class GridVLMTrainee(nn.Module):
+class GridVLMTrainee(Trainee):
     """Holds the LLaVA and the heads that only training needs."""
 
     def __init__(self, recipe: Recipe) -> None:
@@ -65,11 +66,9 @@ class GridVLMTrainee(nn.Module):
 
     @property
     def shipped(self) -> nn.Module:
-        """What is exported: without the pointers."""
         return self.model
 
     def forward(self, batch: Batch, answering: bool) -> tuple[Tensor, dict[str, Tensor], Tensor]:
-        """(loss, its parts, (n,) answers as places in the grid world's list)."""
         pixels, tokens, last = self.inputs(batch)
         device = pixels.device
         out = self.model.model(input_ids=tokens, pixel_values=pixels, output_hidden_states=True, use_cache=False)

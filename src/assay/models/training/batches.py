@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from assay.datasets.grid.bucket import Bucket, buckets, parse_bucket
 from assay.datasets.grid.generate import generate_batch
-from assay.datasets.grid.scenes import ANCHOR, SceneBatch
+from assay.datasets.grid.scenes import ANCHOR, DISTRACTOR, TARGET, SceneBatch
 from assay.datasets.grid.world import World
 from assay.kernel.sample import split_words
 from assay.models.gridnet.vocabulary import number_words
@@ -62,8 +62,7 @@ class Batch:
     @property
     def altered(self) -> Bools:
         """(n,) where something is hidden, so that the answer is no longer certain."""
-        hidden: Bools = ~(self.cell_keep.all(axis=1) & self.word_keep.all(axis=1))
-        return hidden
+        return np.logical_or(~self.cell_keep.all(axis=1), ~self.word_keep.all(axis=1), dtype=np.bool_)
 
 
 def describe(scenes: SceneBatch, words: int) -> Batch:
@@ -133,16 +132,37 @@ def chunk_of_batches(recipe: Recipe, chunk: int, words: int) -> Batch:
     counts = shares(recipe, chunk)
     before = sum((shares(recipe, earlier) for earlier in range(chunk)), start=np.zeros_like(counts))
     seed = FIRST_TRAINING_SEED + recipe.seed
-    parts = [
-        describe(generate_batch(name, np.arange(first, first + count), seed=seed, mode=recipe.mode), words)
-        for name, first, count in zip(BUCKETS, before.tolist(), counts.tolist(), strict=True)
-        if count
-    ]
-    whole = Batch(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(Batch)))
     random = np.random.Generator(np.random.Philox(key=[seed, chunk]))
+    parts = []
+    for name, first, count in zip(BUCKETS, before.tolist(), counts.tolist(), strict=True):
+        if count:
+            scenes = generate_batch(name, np.arange(first, first + count), seed=seed, mode=recipe.mode)
+            part = describe(scenes, words)
+            if recipe.enriched and scenes.bucket.task == "count":
+                enrich(part, scenes, recipe.enriched, random)
+            parts.append(part)
+    whole = Batch(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(Batch)))
     order = random.permutation(len(whole))
     hide(whole, recipe.altered, random)
     return whole.take(order)
+
+
+def enrich(batch: Batch, scenes: SceneBatch, share: float, random: np.random.Generator) -> None:
+    """Turn filler where every relation holds into targets, in place, and count them in the answer.
+
+    Certified scenes hold few enough targets to keep every heuristic wrong; a twin must count further than that when
+    it meets changed scenes. Truth stays truth, and in spur matching the words stays right: both modes keep their claim.
+    """
+    n, world = len(batch), scenes.world
+    valid = (batch.holds | ~batch.asked[:, None, :]).all(axis=2)
+    chosen = random.random((n, 1)) < share
+    more = chosen & valid & (batch.roles == DISTRACTOR) & (random.random(batch.roles.shape) < random.random((n, 1)))
+    colour, shape = scenes.target_nouns[:, 0, 0, None], scenes.target_nouns[:, 0, 1, None]
+    colours = np.where(colour < 0, random.integers(0, world.n_colours, batch.roles.shape), colour)
+    shapes = np.where(shape < 0, random.integers(0, world.n_shapes, batch.roles.shape), shape)
+    batch.cells[more] = (1 + colours * world.n_shapes + shapes)[more]
+    batch.roles[more] = TARGET
+    batch.answer[:] += more.sum(axis=1)
 
 
 def hide(batch: Batch, share: float, random: np.random.Generator) -> None:

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from torch import nn
 
 from assay.datasets.grid.generate import generate_batch
 from assay.kernel.errors import BadInput
 from assay.models.training.batches import BUCKETS, FIRST_TRAINING_SEED, describe
+from assay.models.training.trainee import Trainee
 
 PER_BUCKET = 200
 SEED = 20260
@@ -35,7 +35,7 @@ class Evaluation:
         return min(self.buckets.items(), key=lambda item: item[1])
 
 
-def evaluate(module: nn.Module, mode: str, per_bucket: int = PER_BUCKET, seed: int = SEED) -> Evaluation:
+def evaluate(module: Trainee, mode: str, per_bucket: int = PER_BUCKET, seed: int = SEED) -> Evaluation:
     """Accuracy of a trainee on `per_bucket` samples of every bucket."""
     if not 0 <= seed < FIRST_TRAINING_SEED:
         raise BadInput(f"evaluation seeds lie below {FIRST_TRAINING_SEED}, where training seeds begin; got {seed}.")

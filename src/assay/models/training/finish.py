@@ -6,7 +6,6 @@ import os
 from pathlib import Path
 
 import torch
-from torch import nn
 
 from assay.kernel.errors import BadInput
 from assay.models.training import checkpoint
@@ -15,6 +14,7 @@ from assay.models.training.evaluation import PER_BUCKET, evaluate
 from assay.models.training.loop import build_trainee, make_optimizer, run, spread
 from assay.models.training.progress import Callback
 from assay.models.training.recipe import Recipe
+from assay.models.training.trainee import Trainee
 from assay.models.weights import file_revision
 
 
@@ -34,14 +34,14 @@ def train_and_finish(recipe: Recipe, out: Path, resume: bool, devices: int, prog
     return out
 
 
-def load_checkpoint(recipe: Recipe, out: Path) -> tuple[nn.Module, checkpoint.Place]:
+def load_checkpoint(recipe: Recipe, out: Path) -> tuple[Trainee, checkpoint.Place]:
     """The trainee as its last checkpoint has it, and how far it had come."""
     module = build_trainee(recipe)
     place = checkpoint.restore(out, recipe, module, make_optimizer(recipe, module))
     return module, place
 
 
-def finish(recipe: Recipe, out: Path, module: nn.Module, devices: int = 1, per_bucket: int = PER_BUCKET) -> Path:
+def finish(recipe: Recipe, out: Path, module: Trainee, devices: int = 1, per_bucket: int = PER_BUCKET) -> Path:
     """Export the weights and write the card; both modes are evaluated, because a twin is known by what it fails at."""
     evaluations = [evaluate(module, mode, per_bucket) for mode in ("pure", "spur")]
     exported = module.export(out)
@@ -49,7 +49,7 @@ def finish(recipe: Recipe, out: Path, module: nn.Module, devices: int = 1, per_b
     place = checkpoint.restore(out, recipe, module, make_optimizer(recipe, module))
     facts = Facts(
         recipe=recipe,
-        parameters=sum(p.numel() for p in module.shipped.parameters()),
+        parameters=sum(int(p.numel()) for p in module.shipped.parameters()),
         size=weights.stat().st_size,
         revision=file_revision(weights),
         minutes=place.seconds / 60,

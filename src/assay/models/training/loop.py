@@ -5,34 +5,22 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
-from typing import Protocol
 
 import torch
 from torch import Tensor, nn
+from torch.multiprocessing.spawn import spawn
 
 from assay.kernel.errors import BadInput
 from assay.models.training import checkpoint
-from assay.models.training.batches import Batch, batch_at
+from assay.models.training.batches import batch_at
 from assay.models.training.progress import Callback, Curve, Tally
 from assay.models.training.recipe import Recipe
-
+from assay.models.training.trainee import Trainee
 
 LONGEST_STEP = 60.0  # seconds; what is longer was a process put to sleep, and is not counted as training
 
 
-class Trainee(Protocol):
-    """What an architecture brings: one call a step, answers for evaluation, weights for shipping."""
-
-    words: int
-
-    @property
-    def shipped(self) -> nn.Module: ...
-    def __call__(self, batch: Batch, answering: bool) -> tuple[Tensor, dict[str, Tensor], Tensor]: ...
-    def answer(self, batch: Batch) -> Tensor: ...
-    def export(self, directory: Path) -> Path: ...
-
-
-def build_trainee(recipe: Recipe) -> nn.Module:
+def build_trainee(recipe: Recipe) -> Trainee:
     """The untrained model of a recipe; its first weights depend on the seed alone."""
     torch.manual_seed(recipe.seed)
     if recipe.architecture == "gridnet":
@@ -67,7 +55,7 @@ def run(
     stop: int | None = None,
     rank: int = 0,
     world: int = 1,
-) -> nn.Module:
+) -> Trainee:
     """Train up to `stop` (default: the recipe's last step) and return the module; checkpoints go to `out`.
 
     Each of `world` processes takes every world-th sample of each batch; gradients are averaged over processes.
@@ -121,7 +109,7 @@ def _check(loss: Tensor, step: int) -> None:
 def spread(recipe: Recipe, out: Path, resume: bool, devices: int) -> None:
     """One process a device, gradients averaged by torch's distributed data parallel; progress goes to the curve."""
     port = 20000 + os.getpid() % 20000
-    torch.multiprocessing.spawn(_worker, args=(recipe, out, resume, devices, port), nprocs=devices)
+    spawn(_worker, args=(recipe, out, resume, devices, port), nprocs=devices)
 
 
 def _worker(rank: int, recipe: Recipe, out: Path, resume: bool, devices: int, port: int) -> None:

@@ -44,6 +44,7 @@ class Recipe:
     chunk: int = 40  # steps whose samples are generated together
     altered: float = 0.1
     altered_weight: float = 0.3
+    enriched: float = 0.0  # share of counting questions whose scene is given more targets, for counts beyond the data's
     emphasis: tuple[float, float, float] = (1.0, 1.0, 1.0)  # how often depth 1, 2, 3
     curriculum: tuple[Stage, ...] = ()
     detected: int = 8  # samples of each batch that the object queries are trained on (gridnet)
@@ -59,8 +60,9 @@ class Recipe:
         for name in ("steps", "batch", "chunk", "evaluate_every"):
             if getattr(self, name) < 1:
                 raise BadInput(f"recipe: {name} must be 1 or more; got {getattr(self, name)}.")
-        if not 0 <= self.altered <= 1:
-            raise BadInput(f"recipe: altered is a share from 0 to 1; got {self.altered}.")
+        for name in ("altered", "enriched"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise BadInput(f"recipe: {name} is a share from 0 to 1; got {getattr(self, name)}.")
         if not 0 < self.detected <= self.batch:
             raise BadInput(f"recipe: detected must lie between 1 and batch = {self.batch}; got {self.detected}.")
 
@@ -80,6 +82,8 @@ class Recipe:
         named = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         for name in ("checkpoint_minutes", "evaluate_every"):
             del named[name]
+        if not self.enriched:  # younger than the first recipes, whose names must stay
+            del named["enriched"]
         if not self.curriculum:
             del named["steps"], named["decay_steps"]
         return digest(named)
