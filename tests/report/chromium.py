@@ -1,4 +1,4 @@
-"""A real browser for tests: chromium, headless, driven over its own debugging pipe with nothing but the standard library."""
+"""A real browser for tests: chromium, headless, driven over its own debugging pipe; standard library only."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from typing import Any, Self
 
 BINARY = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FLAGS = (
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync", "--disable-extensions", "--mute-audio", "--hide-scrollbars",
-    "--remote-debugging-pipe", "--disable-dev-shm-usage",
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
+    "--disable-background-networking", "--disable-component-update", "--disable-extensions", "--disable-dev-shm-usage",
+    "--mute-audio", "--hide-scrollbars", "--remote-debugging-pipe",
 )  # fmt: skip
 _KEYS = {"Escape": 27, "Enter": 13, "ArrowDown": 40, "ArrowUp": 38, "Tab": 9}
 
@@ -55,7 +55,9 @@ class Browser:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.process.terminate()
         self.process.wait(10)
         os.close(self._write)
@@ -111,7 +113,9 @@ class Browser:
         """Value of a JavaScript expression; promises are waited for."""
         found = self.call("Runtime.evaluate", expression=code, awaitPromise=True, returnByValue=True)
         if "exceptionDetails" in found:
-            raise AssertionError(found["exceptionDetails"].get("exception", {}).get("description", found["exceptionDetails"]["text"]))
+            raise AssertionError(
+                found["exceptionDetails"].get("exception", {}).get("description", found["exceptionDetails"]["text"])
+            )
         return found["result"].get("value")
 
     def until(self, condition: str, seconds: float = 15) -> None:

@@ -20,13 +20,32 @@ from assay.results.store import Store
 
 COLOURS = {"red": (214, 60, 50), "blue": (40, 90, 200), "green": (40, 140, 80), "yellow": (240, 200, 40)}
 NASTY = "<img src=x onerror=alert(1)>\"'&</script><script>window.HACKED=1</script> 🦊 مرحبا بالعالم"
-EXPLAINERS = ("cam/gradcam", "attention/rollout", "perturbation/rise", "gradient/input", "control/random", "control/oracle")
+EXPLAINERS = (
+    "cam/gradcam",
+    "attention/rollout",
+    "perturbation/rise",
+    "gradient/input",
+    "control/random",
+    "control/oracle",
+)
 # What each explainer finds, between 0 (noise) and 1 (truth); rollout and gradcam are too close to call.
-SKILL = {"cam/gradcam": 0.62, "attention/rollout": 0.6, "perturbation/rise": 0.8, "gradient/input": 0.02, "control/random": 0.0,
-         "control/oracle": 1.0}  # fmt: skip
+SKILL = {
+    "cam/gradcam": 0.62, "attention/rollout": 0.6, "perturbation/rise": 0.8, "gradient/input": 0.02,
+    "control/random": 0.0, "control/oracle": 1.0,
+}  # fmt: skip
 SCORES = {
-    "mass": {"summary": "share of the map on anchors and targets", "direction": "higher", "range": [0, 1], "citation": "gridvqax2026 Eq. 3"},
-    "outside": {"summary": "share of the map outside the truth", "direction": "lower", "range": [0, 1], "citation": "semscore2025"},
+    "mass": {
+        "summary": "share of the map on anchors and targets",
+        "direction": "higher",
+        "range": [0, 1],
+        "citation": "gridvqax2026 Eq. 3",
+    },
+    "outside": {
+        "summary": "share of the map outside the truth",
+        "direction": "lower",
+        "range": [0, 1],
+        "citation": "semscore2025",
+    },
     "relation": {"summary": "share of the words on relations", "direction": "none", "range": [0, 1], "citation": ""},
 }
 
@@ -70,7 +89,12 @@ class Pictures:
             answer="yes" if i % 2 else "no",
             regions=(
                 Region("target 1", "target", ((int(x), int(y), size, size),), label=f"{first} square"),
-                Region("anchor 1", "anchor", pixels=disc.sum(axis=0) <= (size / 2) ** 2, label=NASTY if self.nasty else None),
+                Region(
+                    "anchor 1",
+                    "anchor",
+                    pixels=disc.sum(axis=0) <= (size / 2) ** 2,
+                    label=NASTY if self.nasty else None,
+                ),
             ),
             phrases=(
                 Phrase((7, 7 + len(first) + 7), "target"),
@@ -122,7 +146,7 @@ def make_run(
         "format": 1, "name": NASTY if nasty else "demo", "protocol": protocol, "cells": sorted(wanted), "seed": seed,
         "scores": {metric: SCORES.get(metric, {"direction": "higher"}) for metric in metrics},
         "models": dict.fromkeys(models, "1"), "datasets": {name: "1"}, "versions": {"python": "3.11"},
-        "refusals": [{"model": "blackbox", "explainer": "attention/rollout", "reason": NASTY if nasty else "needs attention"}],
+        "refusals": [{"model": "blackbox", "explainer": "attention/rollout", "reason": NASTY if nasty else "no maps"}],
     }  # fmt: skip
     store.write_json("manifest.json", manifest)
     return path
@@ -133,16 +157,27 @@ def _cell_result(
     metrics: Sequence[str], seed: int, maps: bool, cells: int,
 ) -> CellResult:  # fmt: skip
     label = NASTY if explainer == "nasty" else explainer
-    fields = {"model": model, "explainer": label, "seed": seed, "shard": [start, stop], "dataset": dataset, "protocol": protocol}
+    fields = {
+        "model": model,
+        "explainer": label,
+        "seed": seed,
+        "shard": [start, stop],
+        "dataset": dataset,
+        "protocol": protocol,
+    }
     cell = Cell(protocol, model, label, dataset, start, stop, fields)
     rng = np.random.default_rng([seed, start, *label.encode(), *model.encode()])
     skill = SKILL.get(explainer, 0.4) * (0.5 if model.endswith("spur") and explainer.startswith("cam") else 1)
     broken = {k: "map: all zero" for k in range(3, len(samples), 7)} if explainer == "gradient/input" else {}
     outcomes = {}
-    for k, metric in enumerate(metrics):
+    for _k, metric in enumerate(metrics):
         values = np.clip(0.1 + 0.8 * skill + 0.12 * rng.standard_normal(len(samples)), 0, 1)
         values = 1 - values if metric == "outside" else values
-        absent = dict.fromkeys(range(len(samples)), "the method defines no words") if metric == "relation" and explainer == "attention/rollout" else {}
+        absent = (
+            dict.fromkeys(range(len(samples)), "the method defines no words")
+            if metric == "relation" and explainer == "attention/rollout"
+            else {}
+        )
         values[list({**broken, **absent})] = np.nan
         outcomes[metric] = Outcomes(values, {} if absent else broken, absent)
     attributions = [_attribution(explainer, sample, skill, rng, cells, k in broken) for k, sample in enumerate(samples)]
@@ -150,7 +185,9 @@ def _cell_result(
     return CellResult(cell, outcomes, passes, attributions if maps else ())
 
 
-def _attribution(explainer: str, sample: Sample, skill: float, rng: np.random.Generator, cells: int, broken: bool) -> Attribution | None:
+def _attribution(
+    explainer: str, sample: Sample, skill: float, rng: np.random.Generator, cells: int, broken: bool
+) -> Attribution | None:
     if broken:
         return None
     truth = sample.mask("target", "anchor")

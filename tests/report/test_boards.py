@@ -58,7 +58,8 @@ def test_the_way_runs_from_the_floor_to_the_reference_whichever_way_is_better(ev
     for metric, sign in (("mass", 1), ("outside", -1)):
         found = _main(evidence, metric)
         way = dict(zip(found.explainers, found.way(), strict=True))
-        assert way["control/random"] == pytest.approx(0) and way["control/oracle"] == pytest.approx(1)
+        assert way["control/random"] == pytest.approx(0)
+        assert way["control/oracle"] == pytest.approx(1)
         mean = dict(zip(found.explainers, found.spread.mean, strict=True))
         span = mean["control/oracle"] - mean["control/random"]
         assert sign * span > 0
@@ -134,7 +135,8 @@ def test_slices_are_group_means(evidence: Evidence) -> None:
 
 def test_numbers_slice_in_their_order(evidence: Evidence) -> None:
     table = next(t for t in slices(evidence) if t["key"] == "index")
-    assert table["numeric"] and table["values"] == [str(i) for i in range(30)]
+    assert table["numeric"]
+    assert table["values"] == [str(i) for i in range(30)]
 
 
 def test_a_board_of_one_sample_has_no_surprises(evidence: Evidence) -> None:

@@ -31,8 +31,14 @@ from tests.report.runs import NASTY, make_run
 def _chunk(page: Path, name: str) -> Any:
     text = (page.parent / "data" / f"{name}.js").read_text()
     start = f'window.ASSAY.push("{name}",'
-    assert text.startswith(start) and text.endswith(");\n")
+    assert text.startswith(start)
+    assert text.endswith(");\n")
     return json.loads(text[len(start) : -3])
+
+
+def _core(page: Path) -> Any:
+    text = page.read_text().partition('id="data-core">')[2].partition("</script>")[0]
+    return json.loads(text)
 
 
 def _unpack(value: dict[str, Any]) -> np.ndarray:
@@ -95,7 +101,7 @@ def test_values_are_those_of_the_run(tmp_path: Path) -> None:
     items = _chunk(page, "items")
     evidence = gather([run])
     table = collect(evidence).table
-    core = json.loads(re.search(r'id="data-core">(.*?)</script>', page.read_text(), re.S).group(1))  # type: ignore[union-attr]
+    core = _core(page)
     explainers = core["browser"]["explainers"]
     models, samples = items["item"]["model"], _unpack(items["item"]["sample"])
     model_codes = _unpack(models["codes"])
@@ -110,20 +116,24 @@ def test_values_are_those_of_the_run(tmp_path: Path) -> None:
                 name = items["sample"]["id"][samples[i]]
                 row = found.loc[(models["values"][model_codes[i]], explainer, name)]
                 if row["status"] == "score":
-                    assert values[e, i] == pytest.approx(row["value"], abs=1e-6) and codes[e, i] == 0
+                    assert values[e, i] == pytest.approx(row["value"], abs=1e-6)
+                    assert codes[e, i] == 0
                 else:
                     assert np.isnan(values[e, i])
                     assert chunk["reasons"][codes[e, i] - 1] == [row["status"], row["reason"]]
 
 
 def test_more_reasons_than_fit_in_a_byte_are_lumped(tmp_path: Path) -> None:
-    evidence = gather([make_run(tmp_path / "run", n=300, models=("twin.pure",), explainers=("gradient/input",), maps=False)])
+    evidence = gather(
+        [make_run(tmp_path / "run", n=300, models=("twin.pure",), explainers=("gradient/input",), maps=False)]
+    )
     odd = evidence.scores.index % 3 == 0
     evidence.scores.loc[odd, ["value", "status"]] = [np.nan, "failure"]
     evidence.scores.loc[odd, "reason"] = [f"reason {i}" for i in range(odd.sum())]
     chunk = metric_values(evidence, collect(evidence), "grid", evidence.metrics[0].name)
     codes = _unpack(chunk["codes"])
-    assert len(chunk["reasons"]) <= 253 and codes.max() <= 254
+    assert len(chunk["reasons"]) <= 253
+    assert codes.max() <= 254
     assert (codes == 0).sum() == (evidence.scores[evidence.scores["metric"] == "mass"]["status"] == "score").sum()
 
 
@@ -180,12 +190,15 @@ def test_a_single_file_needs_no_other(tmp_path: Path) -> None:
     assert all(a is None or a.startswith("data:") for a in addresses)
 
 
-@pytest.mark.parametrize(("dataset", "why"), [("tests.report.runs:Gone", "cannot load"), ("nowhere", "no dataset is called")])
+@pytest.mark.parametrize(
+    ("dataset", "why"), [("tests.report.runs:Gone", "cannot load"), ("nowhere", "no dataset is called")]
+)
 def test_a_lost_dataset_leaves_the_tables(tmp_path: Path, dataset: str, why: str) -> None:
     page = report([make_run(tmp_path / "run", n=4, dataset=dataset)], tmp_path / "page")
-    core = json.loads(re.search(r'id="data-core">(.*?)</script>', page.read_text(), re.S).group(1))  # type: ignore[union-attr]
+    core = _core(page)
     assert why in core["browser"]["problems"]["pictures(n=4)"]
-    assert core["boards"][0]["rows"] and _chunk(page, "scenes-0") == {}
+    assert core["boards"][0]["rows"]
+    assert _chunk(page, "scenes-0") == {}
 
 
 def test_a_changed_dataset_shows_no_pictures_of_others(tmp_path: Path) -> None:
@@ -200,8 +213,11 @@ def test_a_changed_dataset_shows_no_pictures_of_others(tmp_path: Path) -> None:
 
 def test_torch_stays_out(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", n=4)
-    code = f"import sys; from assay.report import report; report([{str(run)!r}], {str(tmp_path / 'page')!r}); print('torch' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2])
+    call = f"report([{str(run)!r}], {str(tmp_path / 'page')!r})"
+    code = f"import sys; from assay.report import report; {call}; print('torch' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2]
+    )
     assert done.stdout.strip() == "False"
 
 
@@ -250,7 +266,8 @@ def test_disagreement_is_0_for_equal_maps_2_for_opposite_ones() -> None:
 
 
 def test_numbers_and_arrays() -> None:
-    assert number(float("nan")) is None and number(None) is None
+    assert number(float("nan")) is None
+    assert number(None) is None
     assert number(0.123456789) == 0.123457
     values = np.array([[1.5, np.nan]], np.float32)
     np.testing.assert_array_equal(_unpack(packed(values, "f")), values)

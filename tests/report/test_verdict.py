@@ -12,7 +12,7 @@ from assay.kernel.errors import BadInput
 from assay.report.boards import ALL, Board, boards
 from assay.report.cautions import cautions
 from assay.report.evidence import Evidence, gather
-from assay.report.page import chief, tested
+from assay.report.page import chief, in_words
 from assay.report.verdict import leaders, listed, samples_needed, verdict
 from assay.results.store import Store
 from tests.report.runs import make_run
@@ -33,13 +33,19 @@ def test_a_clear_first_is_named_and_losers_to_noise_too(tmp_path: Path) -> None:
 
 def test_what_cannot_be_told_apart_is_not_ranked(tmp_path: Path) -> None:
     """On the pure twin, gradcam and rollout differ by 0.016 with a spread of 0.12: 12 samples cannot tell."""
-    run = make_run(tmp_path / "a", n=12, models=PURE, explainers=("cam/gradcam", "attention/rollout", "control/random", "control/oracle"))
+    run = make_run(
+        tmp_path / "a",
+        n=12,
+        models=PURE,
+        explainers=("cam/gradcam", "attention/rollout", "control/random", "control/oracle"),
+    )
     evidence = gather([run])
     found = _board(evidence)
     assert len(leaders(found)) == 2
     assert verdict(found).startswith("No clear first on mass: ")
     needed = samples_needed(found, 0, 1)
-    assert needed is not None and needed > 12
+    assert needed is not None
+    assert needed > 12
     warned = [c.text for c in cautions(evidence, [found])]
     assert any("too few samples to separate" in text and "not 12" in text for text in warned)
     assert any("only 12 samples" in text for text in warned)
@@ -72,7 +78,8 @@ def test_warnings_name_failures_refusals_missing_controls_and_missing_cells(tmp_
     texts = [c.text for c in found]
     assert any("2 of 8 cells are missing" in text for text in texts)
     failed = next(c for c in found if "rows failed" in c.text)
-    assert failed.level == "wrong" and any("map: all zero" in line for line in failed.details)
+    assert failed.level == "wrong"
+    assert any("map: all zero" in line for line in failed.details)
     count = int((evidence.scores["status"] == "failure").sum())
     assert failed.text.startswith(f"{count} of {len(evidence.scores)} ")
     assert any("not run" in text for text in texts)
@@ -84,13 +91,16 @@ def test_warnings_name_failures_refusals_missing_controls_and_missing_cells(tmp_
 
 def test_a_job_made_good_later_is_no_warning(tmp_path: Path) -> None:
     run = make_run(tmp_path / "a", n=8)
-    for event in ({"event": "job_failed", "title": "t", "reason": "x"}, {"event": "job_done", "title": "t", "cells": [], "seconds": 1}):
+    for event in (
+        {"event": "job_failed", "title": "t", "reason": "x"},
+        {"event": "job_done", "title": "t", "cells": [], "seconds": 1},
+    ):
         Store(run).append("events.jsonl", json.dumps(event))
     assert not any("given up" in c.text for c in cautions(gather([run]), []))
 
 
 def test_what_was_tested_is_said_in_words(tmp_path: Path) -> None:
-    text = tested(gather([make_run(tmp_path / "a", n=8)]))
+    text = in_words(gather([make_run(tmp_path / "a", n=8)]))
     assert text == (
         "4 explainers and 2 controls on 2 models (twin.pure and twin.spur), over 8 samples of pictures(n=8). "
         "3 scores each, 288 rows in all."
@@ -135,7 +145,7 @@ def test_listed(n: int, text: str) -> None:
 
 def test_verdicts_do_not_depend_on_the_global_random_state(tmp_path: Path) -> None:
     run = make_run(tmp_path / "a", n=12)
-    np.random.seed(1)  # noqa: NPY002  the very state that must not matter
+    np.random.seed(1)  # the very state that must not matter
     first = _board(gather([run])).spread.draws
-    np.random.seed(2)  # noqa: NPY002
+    np.random.seed(2)
     np.testing.assert_array_equal(first, _board(gather([run])).spread.draws)

@@ -28,9 +28,9 @@ def test_value_and_p_are_scipys(ours, theirs) -> None:  # type: ignore[no-untype
 
 def test_paper_sized_kendall_has_an_exact_p() -> None:
     """Nine explainers, 27 of 36 pairs in the same order: tau .5, exact p."""
-    order = [1, 2, 0, 4, 5, 3, 8, 7, 6]
-    found = kendall(range(9), order)
-    assert found.p == pytest.approx(stats.kendalltau(range(9), order, method="exact").pvalue)
+    found = kendall(range(9), [2, 1, 0, 5, 4, 3, 8, 7, 6])
+    assert found.value == pytest.approx(0.5)
+    assert found.p == pytest.approx(0.0752, abs=1e-4)  # fsyn2026 4.2 prints .08 for this tau
 
 
 def test_weighted_draws_are_scipys_statistics_of_each_resample() -> None:

@@ -19,6 +19,8 @@ from assay.probe.session import Session
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from assay.probe.trace import Trace
+
 WORDS = "words"  # the role of the word embeddings among a model's layers
 _WHOLE: Frame = (0.0, 0.0, 1.0, 1.0)
 
@@ -74,6 +76,12 @@ def at_text(session: Session, recording: Tensor) -> Tensor | None:
         return recording
     places = session.torch_model.layout(session.inputs).text
     return None if places is None else recording[:, list(places)]
+
+
+def in_sequence(session: Session, seen: Trace, layer: str) -> bool:
+    """Whether a layer runs over the joint sequence of visual and text tokens, so that words have scores there."""
+    name = session.torch_model.layers.get(layer, layer)
+    return seen.layout is not None and seen.layout.text is not None and seen.ready.in_joint_sequence(name)
 
 
 def wide(tensor: Tensor) -> Tensor:

@@ -51,17 +51,23 @@ def report(runs: Sequence[str | Path], out: str | Path, single_file: bool = Fals
         "browser": write_samples(evidence, sink),
         "about": _about(evidence),
     }
-    page = _environment().get_template("index.html").render(
-        title=listed(evidence.names),
-        about=[text for run in evidence.runs if (text := str(run.spec.get("about") or ""))],
-        tested=tested(evidence),
-        verdicts=[(board.metric.protocol, evidence.protocols[board.metric.protocol], verdict(board)) for board in main],
-        cautions=cautions(evidence, main),
-        core=Markup(to_json(core)),  # escaped by to_json: no tag can start in it
-        blocks={name: Markup(text) for name, text in inside.blocks.items()},
-        style=Markup(_asset("style.css")) if single_file else None,
-        scripts=[Markup(_asset(name)) for name in SCRIPTS] if single_file else None,
-        names=SCRIPTS,
+    page = (
+        _environment()
+        .get_template("index.html")
+        .render(
+            title=listed(evidence.names),
+            about=[text for run in evidence.runs if (text := str(run.spec.get("about") or ""))],
+            tested=in_words(evidence),
+            verdicts=[
+                (board.metric.protocol, evidence.protocols[board.metric.protocol], verdict(board)) for board in main
+            ],
+            cautions=cautions(evidence, main),
+            core=Markup(to_json(core)),  # escaped by to_json: no tag can start in it
+            blocks={name: Markup(text) for name, text in inside.blocks.items()},
+            style=Markup(_asset("style.css")) if single_file else None,
+            scripts=[Markup(_asset(name)) for name in SCRIPTS] if single_file else None,
+            names=SCRIPTS,
+        )
     )
     if not single_file:
         for name in ("style.css", *SCRIPTS):
@@ -82,7 +88,7 @@ def chief(evidence: Evidence, found: Sequence[Board]) -> list[Board]:
     return [chosen[protocol] for protocol in evidence.protocols]
 
 
-def tested(evidence: Evidence) -> str:
+def in_words(evidence: Evidence) -> str:
     """What was tested, in plain words.
 
     "7 explainers and 3 controls on 2 models (...) over 240 samples of grid: 6 scores, 14,400 rows."

@@ -85,6 +85,13 @@ def test_detection_is_near_zero_for_perfect_queries() -> None:
     assert losses.detection(found, swapped, torch.ones(1, 3).bool())["phrase"] > 5
 
 
+def test_a_batch_without_objects_has_a_finite_loss() -> None:
+    objects = losses.Objects(torch.zeros(2, 1, 4), torch.zeros(2, 1).bool(), torch.zeros(2, 1, 4))
+    parts = losses.detection(random_found(2, 3, 4, 0), objects, torch.ones(2, 4).bool())
+    assert float(parts["l1"]) == float(parts["giou"]) == float(parts["align"]) == 0
+    assert float(parts["phrase"]) > 0  # "no object" is still learned
+
+
 def test_answers_weigh_inversely_to_their_frequency() -> None:
     """gridvqax2026 section 4.1 as a loop; frequencies within the question type."""
     torch.manual_seed(0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from assay.datasets.grid.audit import AuditReport, audit
+from assay.datasets.grid.audit import AuditReport, audit, audit_generated
 from assay.datasets.grid.bucket import Bucket, buckets, parse_bucket
 from assay.datasets.grid.certificate import Certificate, Effect
 from assay.datasets.grid.executor import execute
@@ -30,6 +30,7 @@ __all__ = [
     "answer_histograms",
     "answers",
     "audit",
+    "audit_generated",
     "buckets",
     "contact_sheet",
     "execute",

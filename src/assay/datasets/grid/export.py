@@ -178,7 +178,7 @@ def rows(sample: GridSample, image_id: int, file_name: str) -> tuple[dict[str, A
     text = sample.text or ""
     objects = [
         {
-            "id": image_id * 1000 + number, "image_id": image_id, "bbox": list(region.boxes[0]),
+            "id": image_id * sample.scene.world.n_cells + number, "image_id": image_id, "bbox": list(region.boxes[0]),
             "category_id": item.code, "category_name": item.label, "color": item.label.split(" ")[0],
             "shape": item.label.split(" ")[1], "role": item.role, "name": item.name,
         }

@@ -24,6 +24,12 @@ MECHANISMS = {
         frozenset({"target", "anchor"}), frozenset({"header", "target", "anchor", "relation", "comparison"})
     ),
     "matches_words": Uses(frozenset({"target", "adversarial"}), frozenset({"header", "target", "comparison"})),
+    # The blind and the redundant twins of `gridprog`: they count objects, or know the answers a header allows.
+    "image_only": Uses(frozenset({"target", "anchor", "adversarial", "distractor"}), frozenset()),
+    "text_only": Uses(frozenset(), frozenset({"header", "comparison"})),
+    "redundant": Uses(
+        frozenset({"target", "anchor", "adversarial", "distractor"}), frozenset({"header", "comparison"})
+    ),
 }
 
 

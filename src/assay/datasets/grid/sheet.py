@@ -169,7 +169,7 @@ def histograms(counts: dict[tuple[str, str], Counter[str]], path: str | Path) ->
                 draw.rectangle((left, base - high, left + slot - 9, base), fill=(84, 122, 190))
                 share = f"{100 * found[answer] / total:.0f}%" if total else ""
                 draw.text((left + (slot - 9) / 2, base - high - 3), share, GREY, font=small, anchor="mb")
-                draw.text((left + (slot - 9) / 2, base + 5), answer, INK, font=small, anchor="mt")
+                draw.text((left + (slot - 9) / 2, base + 5), answer, INK, font=small, anchor="ma")
             draw.line((x, base, x + widths[kind], base), fill=INK)
             x += widths[kind] + gap
     target = Path(path)

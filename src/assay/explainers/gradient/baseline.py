@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
+import numpy as np
+
 from assay.explainers.placing import WORDS, reads_text
 from assay.kernel.errors import BadInput
-from assay.kernel.identity import generator
 from assay.models.structure import submodule
 from assay.probe.session import Session
 from assay.probe.zero import Zero
@@ -32,9 +34,9 @@ class Baseline:
     def pixels(self, session: Session) -> Tensor:
         """(n, 3, H, W), as the model gets them."""
         if self.visual == "zero":
-            return session.inputs.pixels * 0
+            return session.inputs.pixels.new_zeros(session.inputs.pixels.shape)
         if self.visual == "uniform":
-            return noise(session, range(len(session.samples)), "baseline")
+            return noise(session, [(row, "baseline") for row in range(len(session.samples))])
         zero = Zero(visual=self.visual, radius=self.radius)
         samples = [replace(sample, image=zero.image_of(sample)) for sample in session.samples]
         return session.torch_model.encode(samples).pixels
@@ -63,14 +65,12 @@ def embedded(session: Session) -> Tensor | None:
     return _embed(session, tokens) if tokens is not None and reads_text(session.torch_model) else None
 
 
-def noise(session: Session, rows: range | list[int], component: str) -> Tensor:
-    """Encoded images of uniform noise, one per row (a sample's number), from that sample's own random stream."""
-    import numpy as np
-
+def noise(session: Session, draws: Sequence[tuple[int, str]]) -> Tensor:
+    """Encoded images of uniform noise, one for each (sample number, name of the sample's own random stream)."""
     samples = []
-    for row in rows:
+    for row, component in draws:
         sample = session.samples[row]
-        drawn = generator(session.seed, sample.id, component).integers(0, 256, sample.image.shape, dtype=np.uint8)
+        drawn = session.rng(row, component).integers(0, 256, sample.image.shape, dtype=np.uint8)
         samples.append(replace(sample, image=drawn))
     return session.torch_model.encode(samples).pixels
 

@@ -59,7 +59,7 @@ def detection(found: Found, objects: Objects, keep: Tensor) -> dict[str, Tensor]
     sample, slot = (query >= 0).nonzero(as_tuple=True)
     chosen = query[sample, slot]
     given, wanted = found.boxes[sample, chosen], objects.boxes[sample, slot]
-    words = objects.phrases.shape[-1]
+    words, count = objects.phrases.shape[-1], max(len(chosen), 1)  # a batch may name nothing that is there
 
     # Soft token prediction: matched queries name the words of their phrase, the rest name "no object".
     target = torch.zeros_like(found.phrases)
@@ -70,8 +70,8 @@ def detection(found: Found, objects: Objects, keep: Tensor) -> dict[str, Tensor]
     phrase = -(target * found.phrases.log_softmax(dim=-1)).sum(dim=-1)
 
     return {
-        "l1": (given - wanted).abs().sum(dim=-1).mean(),
-        "giou": (1 - generalized_iou(given, wanted)).mean(),
+        "l1": (given - wanted).abs().sum() / count,
+        "giou": (1 - generalized_iou(given, wanted)).sum() / count,
         "phrase": (phrase * weight).sum() / weight.sum(),
         "align": _align(found, target[..., :words] > 0, keep),
     }

@@ -1,0 +1,66 @@
+"""Guided backpropagation and the deconvnet: gradients that pass ReLUs by other rules."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from assay.explainers.gradient.looking import Channels, one_number
+from assay.explainers.placing import attributions, wide
+from assay.kernel.attribution import Attribution
+from assay.kernel.card import Card
+from assay.probe.request import PIXELS
+from assay.probe.session import Session
+
+_NEEDS, _IMAGE = frozenset({"gradients"}), frozenset({"visual"})
+
+
+@dataclass(frozen=True)
+class GuidedBackprop:
+    """At a ReLU only positive gradients pass, and only where its input was positive."""
+
+    channels: Channels = "sum"
+    passes: ClassVar[int] = 1
+    card: ClassVar[Card] = Card(
+        "gradient/guided_backprop",
+        "gradients without what speaks against: sharp, and nearly blind to the answer",
+        "explainer",
+        needs=_NEEDS,
+        gives=_IMAGE,
+        citation="Springenberg et al. 2015, Striving for simplicity; Adebayo et al. 2018 on its blindness",
+        passes="1",
+        extra="vision",
+    )
+
+    def __call__(self, session: Session) -> list[Attribution]:
+        return _explain(session, True, self.channels)
+
+
+@dataclass(frozen=True)
+class Deconvnet:
+    """At a ReLU only positive gradients pass, whatever its input was."""
+
+    channels: Channels = "sum"
+    passes: ClassVar[int] = 1
+    card: ClassVar[Card] = Card(
+        "gradient/deconvnet",
+        "the network run backwards: ReLUs applied to what comes back",
+        "explainer",
+        needs=_NEEDS,
+        gives=_IMAGE,
+        citation="Zeiler and Fergus 2014, Visualizing and understanding convolutional networks",
+        passes="1",
+        extra="vision",
+    )
+
+    def __call__(self, session: Session) -> list[Attribution]:
+        return _explain(session, False, self.channels)
+
+
+def _explain(session: Session, guided: bool, channels: Channels) -> list[Attribution]:
+    from assay.explainers.gradient.relu_rule import relu_rule
+    from assay.probe import trace
+
+    with relu_rule(guided), trace(session.torch_model, session.inputs, session.targets, (PIXELS,)) as seen:
+        maps = one_number(wide(seen.gradients[PIXELS]), 1, channels)
+    return attributions(session, maps, space="pixel", signed=channels == "sum")
