@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -94,9 +94,10 @@ def _handing_on(part: nn.Module, states: Tensor) -> Iterator[None]:
     """The layer gives `states`, whatever it computed; those of a sequence are cut to the length at hand."""
 
     def exchange(_: nn.Module, __: Any, output: Any) -> Any:
-        own = output[0] if isinstance(output, Sequence) else output
+        several = isinstance(output, tuple | list)
+        own = output[0] if several else output
         given = states[:, : own.shape[1]] if own.ndim == 3 else states
-        return type(output)([given, *output[1:]]) if isinstance(output, Sequence) else given
+        return (given, *output[1:]) if several else given
 
     handle = part.register_forward_hook(exchange)
     try:

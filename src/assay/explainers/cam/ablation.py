@@ -36,7 +36,7 @@ class AblationCam:
         "cam/ablationcam",
         "activations of one layer, each channel weighted by the fall of the score without it",
         "explainer",
-        needs=frozenset({"gradients", "activations"}),
+        needs=frozenset({"activations"}),
         gives=frozenset({"visual"}),
         citation="Desai and Ramaswamy 2020, Ablation-CAM",
         departures='an absent channel is 0; variant="released" is as in pytorch-grad-cam',

@@ -29,9 +29,7 @@ def named(model: TorchModel, layer: str) -> str:
     """The layer as it was asked for; an error for a role that the model does not have."""
     if layer == "vision.last" and layer not in model.layers:
         roles = ", ".join(model.layers) or "none"
-        raise BadInput(
-            f"{model.name!r} says of no layer that it is its last with a map (roles: {roles}); name a layer."
-        )
+        raise BadInput(f"{model.name!r} does not say which layer is its last with a map (roles: {roles}); name one.")
     return layer
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from scipy.linalg import eigh
 from torch import Tensor
@@ -19,7 +20,7 @@ def first_component(features: Tensor, sign: Sign = "largest") -> Tensor:
     positive (Chung and Ying 2025, Eq. 13), which does not depend on where things are in the image; "svd" takes what
     LAPACK happens to give, as pytorch-grad-cam does. A sample with NaN gets a NaN map.
     """
-    n, channels, rows, columns = features.shape
+    n, _, rows, columns = features.shape
     places = features.flatten(2).transpose(1, 2).cpu().numpy()  # (n, places, c)
     centred = places - places.mean(axis=1, keepdims=True)
     found = np.full((n, rows * columns), np.nan, dtype=places.dtype)
@@ -29,9 +30,7 @@ def first_component(features: Tensor, sign: Sign = "largest") -> Tensor:
     return torch.from_numpy(found.reshape(n, rows, columns)).to(features.device)
 
 
-def _project(
-    sample: np.ndarray[tuple[int, ...], np.dtype[np.float64]],
-) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+def _project(sample: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
     """(places, c) to (places,), by the smaller of the two Gram matrices: only one eigenvector is needed."""
     exact = sample.astype(np.float64)
     tall = exact.shape[0] > exact.shape[1]

@@ -29,7 +29,7 @@ class ScoreCam:
         "cam/scorecam",
         "activations of one layer, each channel weighted by the score of the image seen through it",
         "explainer",
-        needs=frozenset({"gradients", "activations"}),
+        needs=frozenset({"activations"}),
         gives=frozenset({"visual"}),
         citation="Wang et al. 2020, Score-CAM",
         departures="the score of the empty image is not subtracted: the softmax cancels it",

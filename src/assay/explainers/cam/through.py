@@ -24,9 +24,8 @@ def seen_through(session: Session, activations: Tensor, batch_size: int) -> tupl
     with torch.no_grad(), evaluating(session.torch_model.module):
         for start in range(0, len(rows), batch_size):
             i, k = torch.tensor(rows[start : start + batch_size]).T
-            masks = functional.interpolate(
-                activations[i, k][:, None], pixels.shape[-2:], mode="bilinear", align_corners=True
-            )
+            channel = activations[i, k][:, None]
+            masks = functional.interpolate(channel, pixels.shape[-2:], mode="bilinear", align_corners=True)
             low, high = masks.amin((2, 3), keepdim=True), masks.amax((2, 3), keepdim=True)
             masks = (masks - low) / (high - low + 1e-8)
             scores[i, k] = score(session, i, pixels[i] * masks.to(pixels.dtype)).to(scores.dtype)

@@ -129,9 +129,7 @@ def _weighted(maps: Sequence[Tensor], tokens: Sequence[Tensor]) -> tuple[Tensor,
 
     if len({tuple(each.shape) for each in maps}) > 1:
         sizes = ", ".join(f"{each.shape[1]}×{each.shape[2]}" for each in maps)
-        raise BadInput(
-            f"these layers have grids of different sizes ({sizes}) and cannot be added; name some of one size."
-        )
+        raise BadInput(f"layers with grids of different sizes ({sizes}) cannot be added; name some of one size.")
     stacked = torch.stack(list(maps), 1)  # (n, layers, h, w)
     weights = stacked.amax((2, 3)).softmax(1)
     words = (torch.stack(list(tokens), 1) * weights[..., None]).sum(1) if tokens else None

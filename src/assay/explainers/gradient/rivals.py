@@ -43,7 +43,5 @@ def _scores(session: Session, candidates: Sequence[str]) -> tuple[list[str], Ten
         return list(listed or map(str, range(table.shape[1]))), table
     names = list(candidates or getattr(model, "answers", ()))
     if not names:
-        raise BadInput(
-            f"{model.name!r} has no list of answers; name the candidates, e.g. candidates=('left', 'right')."
-        )
+        raise BadInput(f"{model.name!r} has no list of answers; name candidates, e.g. ('left', 'right').")
     return names, torch.stack([model.readout(inputs, [name] * len(session.samples)) for name in names], 1)
