@@ -71,7 +71,7 @@ class Browser:
             message["sessionId"] = self._session
         os.write(self._write, json.dumps(message).encode() + b"\0")
         while True:
-            answer = self._receive(30)
+            answer = self._receive(120)
             if answer.get("id") == self._number:
                 if "error" in answer:
                     raise RuntimeError(f"{method}: {answer['error']}")
@@ -103,11 +103,11 @@ class Browser:
             case "Network.requestWillBeSent" if not params["request"]["url"].startswith(("file:", "data:", "blob:")):
                 self.problems.append(f"left the page for {params['request']['url']}")
 
-    def open(self, page: Path, fragment: str = "", wait: str = "document.readyState === 'complete'") -> None:
+    def open(self, page: Path, fragment: str = "", wait: str = "true", seconds: float = 15) -> None:
         self.call("Page.navigate", url="about:blank")
         self.call("Page.navigate", url=page.resolve().as_uri() + (f"#{fragment}" if fragment else ""))
-        self.until("location.protocol === 'file:' && document.readyState === 'complete'")
-        self.until(wait)
+        self.until("location.protocol === 'file:' && document.readyState === 'complete'", seconds)
+        self.until(wait, seconds)
 
     def run(self, code: str) -> Any:
         """Value of a JavaScript expression; promises are waited for."""

@@ -10,8 +10,8 @@ import numpy as np
 from assay.kernel.attribution import Attribution
 from assay.kernel.card import Card
 from assay.kernel.errors import BadInput
-from assay.kernel.sample import Truth
-from assay.kernel.typing import Map
+from assay.kernel.sample import Sample, Truth
+from assay.kernel.typing import Box, Map
 from assay.probe.session import Session
 
 _BOTH = frozenset({"visual", "words"})
@@ -120,6 +120,52 @@ class InverseOracle:
         return [_from_truth(truth, inverse=True) for truth in _truths(session, self.card.name)]
 
 
+@dataclass(frozen=True)
+class BoxOnly:
+    """The same score everywhere inside the boxes of the target, nothing elsewhere. Knows the answer's object only."""
+
+    passes: ClassVar[int] = 0
+    card: ClassVar[Card] = Card(
+        "control/box_only",
+        "the target's box filled: what plain localisation earns where a relation was asked for",
+        "explainer",
+        gives=_IMAGE,
+        citation="creg2026, B.3",
+        departures="exact pixels of the box, not visual tokens: the same for every model",
+    )
+
+    def __call__(self, session: Session) -> list[Attribution]:
+        found = []
+        for sample in session.samples:
+            _target_boxes(sample, self.card.name)
+            found.append(Attribution(sample.mask("target").astype(np.float64)))
+        return found
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """All mass on the centre of the target's box (of each, if there are several): the direction itself."""
+
+    passes: ClassVar[int] = 0
+    card: ClassVar[Card] = Card(
+        "control/geometry",
+        "a point at the target's centre: the true direction and nothing else",
+        "explainer",
+        gives=_IMAGE,
+        citation="creg2026, B.3",
+        departures="drawn as a map and read like any other, so half a sector of error remains; the paper sets it to 0",
+    )
+
+    def __call__(self, session: Session) -> list[Attribution]:
+        found = []
+        for sample in session.samples:
+            point = np.zeros(sample.size)
+            for x, y, width, height in _target_boxes(sample, self.card.name):
+                point[_middle(y, height, sample.size[0]), _middle(x, width, sample.size[1])] = 1.0
+            found.append(Attribution(point))
+        return found
+
+
 def edges(image: np.ndarray[tuple[int, ...], np.dtype[np.uint8]]) -> Map:
     """(H, W) gradient magnitude of the mean of the channels, by central differences."""
     grey = image.mean(axis=2, dtype=np.float32)
@@ -129,6 +175,19 @@ def edges(image: np.ndarray[tuple[int, ...], np.dtype[np.uint8]]) -> Map:
 
 def _ones(n: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]] | None:
     return np.ones(n) if n else None
+
+
+def _target_boxes(sample: Sample, name: str) -> list[Box]:
+    boxes = [box for region in sample.regions if region.role == "target" for box in region.boxes]
+    if not boxes:
+        raise BadInput(f"{name} needs a region with the role 'target' and a box; sample {sample.id} has none.")
+    return boxes
+
+
+def _middle(start: int, length: int, size: int) -> slice:
+    """The pixel in the middle of a stretch; the two middle ones if its length is even. Never outside the image."""
+    first = min(max(start + (length - 1) // 2, 0), size - 1)
+    return slice(first, min(start + length // 2, size - 1) + 1)
 
 
 def _truths(session: Session, name: str) -> list[Truth]:

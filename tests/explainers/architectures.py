@@ -1,0 +1,96 @@
+"""Small models of every architecture that explainers are tested on, with random weights, and samples to ask them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import timm
+import torch
+import torchvision
+from torch import nn
+
+import assay
+from assay.datasets.grid import generate
+from assay.kernel.sample import Sample
+from assay.models.classifier import classifier
+from assay.models.preprocessing import Preprocessing
+from assay.models.torch_model import TorchModel
+from assay.models.vlm import vlm
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "models"))
+from tiny_llava import make_module, make_processor  # noqa: E402
+
+SIDE = 64
+
+
+def _timm(name: str, **options: Any) -> TorchModel:
+    torch.manual_seed(0)
+    module = timm.create_model(name, num_classes=5, **options)
+    nn.init.normal_(module.get_classifier().weight)  # some start at zero, which makes every gradient zero
+    return classifier(module, Preprocessing((SIDE, SIDE)), name=name)
+
+
+def _resnet() -> TorchModel:
+    torch.manual_seed(0)
+    module = torchvision.models.resnet18(num_classes=5)
+    for part in module.modules():
+        if isinstance(part, nn.BatchNorm2d):  # as trained: fresh norms subtract nothing and have no bias
+            nn.init.normal_(part.running_mean, std=0.1)
+            nn.init.normal_(part.bias, std=0.1)
+    return classifier(module, Preprocessing((SIDE, SIDE)), labels=list("abcde"), name="resnet18")
+
+
+def _llava() -> TorchModel:
+    processor = make_processor()
+    return vlm(make_module(processor, decoder=(5, 32)), processor, name="tiny-llava")
+
+
+BUILDERS: dict[str, Callable[[], Any]] = {
+    "resnet": _resnet,
+    "vit": lambda: _timm("vit_tiny_patch16_224", img_size=SIDE, depth=6, embed_dim=24, num_heads=2),
+    "swin": lambda: _timm(
+        "swin_tiny_patch4_window7_224",
+        img_size=SIDE,
+        window_size=4,
+        depths=(1, 1, 1, 2),
+        embed_dim=24,
+        num_heads=(1, 2, 2, 4),
+    ),
+    "gridprog": lambda: assay.load_model("gridprog.pure"),
+    "gridnet": lambda: assay.load_model("gridnet.pure"),
+    "llava": _llava,
+}
+READS_TEXT = ("gridprog", "gridnet", "llava")
+
+
+@cache
+def model(key: str) -> Any:
+    return BUILDERS[key]()
+
+
+def samples(key: str, n: int = 3) -> list[Sample]:
+    """Questions of one length or of several, as the model can read them."""
+    if key.startswith("grid"):
+        return list(generate("D2_M_F0_d0.7", n, seed=1))
+    side = 96 if key == "llava" else SIDE
+    rng = np.random.default_rng(0)
+    texts = ["how many red circles are left of blue squares ?", "are there any green squares ?", "how many circles ?"]
+    return [
+        Sample(f"s{i}", rng.integers(0, 256, (side, side, 3), dtype=np.uint8), texts[i % 3] if key == "llava" else None)
+        for i in range(n)
+    ]
+
+
+def targets(key: str, n: int = 3) -> list[str]:
+    if key == "resnet":
+        return ["b", "d", "a"][:n]
+    if key in ("vit", "swin"):
+        return ["1", "3", "0"][:n]
+    if key == "llava":
+        return ["yes", "twenty one", "2"][:n]
+    return ["3", "1", "2"][:n]
