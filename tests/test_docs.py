@@ -21,6 +21,7 @@ def test_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
         spec = Spec.read(ROOT / "src/assay/specs/grid-quick.yaml").override(["limit=5", "explainers=[control/oracle]"])
         run(spec, tmp_path / "runs/grid-quick", workers=0)
+    names: dict[str, object] = {"__name__": "__main__"}  # a page is read from top to bottom: blocks build on each other
     for block in BLOCK.findall(page.read_text()):
-        exec(compile(block, str(page), "exec"), {"__name__": "__main__"})  # blocks of a page stand alone
-    assert page.exists()
+        exec(compile(block, str(page), "exec"), names)
+    assert len(names) > 1
