@@ -53,7 +53,8 @@ def recorded(module: nn.Module, name: str, seen: dict[str, Tensor], differentiat
         seen[name] = tensor
         return _replaced(output, tensor.clone())
 
-    handle = submodule(module, name).register_forward_hook(keep)
+    # First of all hooks: transformers collects hidden states with hooks of its own, and must collect this copy.
+    handle = submodule(module, name).register_forward_hook(keep, prepend=True)
     try:
         yield
     finally:

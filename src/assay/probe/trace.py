@@ -79,9 +79,10 @@ class Trace:
         if name == PIXELS:
             return tensor
         if tensor.ndim == 3 and self.layout is not None and self.ready.in_joint_sequence(name):
-            if self.layout.visual is None or self.layout.grid is None:
+            if self.layout.visual is not None and self.layout.grid is not None:
+                return at(tensor, self.layout.visual, self.layout.grid)
+            if self.layout.text is not None:
                 raise BadInput(f"{layer} is over a sequence without visual tokens; its shape is {tuple(tensor.shape)}.")
-            return at(tensor, self.layout.visual, self.layout.grid)
         return spatial(tensor, self.ready.module, name, self.ready.image)
 
     def close(self) -> None:

@@ -59,9 +59,7 @@ class Pairs:
         return Outcomes(values, failures, absent)
 
 
-def pair(
-    attributions: Sequence[Attribution], part: Part, truth: Callable[[int], np.ndarray[Any, Any] | None]
-) -> Pairs:
+def pair(attributions: Sequence[Attribution], part: Part, truth: Callable[[int], np.ndarray[Any, Any] | None]) -> Pairs:
     """Pair a part with `truth(i)`: a mask (H, W) for maps, (words,) for words, or None. Maps are resized to masks."""
     pairs = Pairs(len(attributions))
     sizes: dict[tuple[Any, ...], list[tuple[int, Any, Any]]] = {}

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
-
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from assay.explainers.cam.projection import first_component
+from assay.explainers.exchange import exchanged
 from assay.explainers.placing import wide
-from assay.models.structure import submodule
 from assay.probe import Trace
 from assay.probe.batches import take
 from assay.probe.hooks import evaluating
@@ -67,7 +63,7 @@ class _Rows:
 
     def __init__(self, session: Session, layer: str) -> None:
         self.session = session
-        self.part = submodule(session.torch_model.module, layer)
+        self.layer = layer
         self.one_row: bool | None = None
 
     def score(self, i: int, states: Tensor) -> Tensor:
@@ -85,25 +81,14 @@ class _Rows:
 
     def _run(self, i: int, states: Tensor, rows: int) -> Tensor:
         inputs = take(self.session.inputs, torch.full((rows,), i))
-        with _handing_on(self.part, states):
+
+        def change(output: Tensor) -> Tensor:
+            """Sequences are cut to the length at hand: that of this sample's answer."""
+            return states[:, : output.shape[1]] if output.ndim == 3 else states
+
+        module = self.session.torch_model.module
+        with exchanged(module, self.layer, change):
             return wide(self.session.torch_model.readout(inputs, [self.session.targets[i]] * len(states)))
-
-
-@contextmanager
-def _handing_on(part: nn.Module, states: Tensor) -> Iterator[None]:
-    """The layer gives `states`, whatever it computed; those of a sequence are cut to the length at hand."""
-
-    def exchange(_: nn.Module, __: Any, output: Any) -> Any:
-        several = isinstance(output, tuple | list)
-        own = output[0] if several else output
-        given = states[:, : own.shape[1]] if own.ndim == 3 else states
-        return (given, *output[1:]) if several else given
-
-    handle = part.register_forward_hook(exchange)
-    try:
-        yield
-    finally:
-        handle.remove()
 
 
 def _without(state: Tensor, axis: int, channels: Tensor, fills: Tensor) -> Tensor:

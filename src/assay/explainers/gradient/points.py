@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
+from assay.explainers.exchange import exchanged
 from assay.explainers.gradient.looking import input_layers
 from assay.explainers.placing import WORDS, at_text, wide
 from assay.kernel.errors import BadInput
-from assay.models.structure import submodule
 from assay.probe import trace
 from assay.probe.batches import take
 from assay.probe.request import PIXELS
@@ -70,23 +69,17 @@ def slopes(session: Session, rows: Tensor, points: Points) -> Slopes:
     return Slopes(pixels, None if words is None else wide(words))
 
 
-@contextmanager
-def _said(session: Session, words: Tensor) -> Iterator[None]:
+def _said(session: Session, words: Tensor) -> AbstractContextManager[None]:
     """Other embeddings at the places of the text; whatever else the sequence holds stays."""
     model = session.torch_model
     assert session.inputs.tokens is not None
     length = session.inputs.tokens.shape[1]
 
-    def exchange(_: nn.Module, __: Any, output: Tensor) -> Tensor:
+    def change(output: Tensor) -> Tensor:
         if output.shape[1] == length:
             return words.to(output.dtype)
         places = model.layout(session.inputs).text
         assert places is not None
         return output.index_copy(1, torch.tensor(places, device=output.device), words.to(output.dtype))
 
-    # Hooks run in the order in which they were made, so a trace entered after this records the exchanged embeddings.
-    handle = submodule(model.module, model.layers[WORDS]).register_forward_hook(exchange)
-    try:
-        yield
-    finally:
-        handle.remove()
+    return exchanged(model.module, model.layers[WORDS], change)

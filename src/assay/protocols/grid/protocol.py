@@ -52,6 +52,10 @@ def _adversarial(sample: Sample, mechanism: str | None) -> Mask:
     return sample.mask("adversarial")
 
 
+def _anchors(sample: Sample, mechanism: str | None) -> Mask:
+    return sample.mask("anchor")
+
+
 def _relation_words(sample: Sample, mechanism: str | None) -> Mask:
     return np.array(sample.word_mask("relation"), dtype=np.bool_)
 
@@ -77,6 +81,11 @@ _READINGS = (
         _named(RelevanceMass, "distractor_mass", "share of the map on objects that only a shortcut counts",
                direction="none", departures="right is 0 for a model that reasons, high for one that matches words"),
         RelevanceMass(), "visual", _adversarial,
+    ),
+    _Reading(
+        _named(RelevanceMass, "anchor_mass", "share of the map on the objects that targets are placed against",
+               direction="none", departures="right is above 0 for a model that reasons, 0 for one that matches words"),
+        RelevanceMass(), "visual", _anchors,
     ),
     _Reading(
         _named(CorrectedMass, "own_words", "mass on the words this very model must use, corrected for their number"),

@@ -1,0 +1,81 @@
+"""The verdict on explanations whose worth is known."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from assay.engine.run import run
+from assay.kernel.errors import BadInput
+from assay.kernel.spec import Spec
+from assay.protocols.grid.verdict import detection_threshold, dose_curve, sentences, tell_apart, verdict
+
+
+def frame(shift: dict[str, float], n: int = 200, seed: int = 0) -> pd.DataFrame:
+    """Rows in which the distractor mass of each model is noise plus its shift."""
+    rng = np.random.default_rng(seed)
+    rows = [
+        {"model": model, "explainer": "x", "metric": metric, "sample": str(i), "value": value,
+         "meta.mode": "pure", "meta.qtype": "M", "meta.depth": 2}
+        for i in range(n) for model, extra in shift.items()
+        for metric, value in (("distractor_mass", rng.normal() + extra), ("anchor_mass", rng.normal()))
+    ]  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def test_the_auc_is_that_of_the_shift() -> None:
+    [row] = verdict(frame({"t.pure": 0.0, "t.spur": 1.0})).itertuples()
+    assert row.low < 0.7602 < row.high  # Phi(1 / sqrt 2)
+    assert row.samples == 200
+    assert row.features == "distractor_mass, anchor_mass"
+
+
+def test_no_difference_is_hardly_ever_seen() -> None:
+    """2.5 % of intervals may lie above one half by chance; cross-fitting errs to the other side."""
+    seen = [
+        row.low > 0.5
+        for seed in range(40)
+        for row in verdict(frame({"t.pure": 0.0, "t.spur": 0.0}, n=60, seed=seed)).itertuples()
+    ]
+    assert len(seen) == 40
+    assert sum(seen) <= 3
+
+
+def test_the_dose_curve_rises_and_has_a_threshold() -> None:
+    doses = {"t.pure": 0.0, "t.dose(0.1)": 0.05, "t.dose(0.5)": 1.0, "t.dose(0.9)": 2.0, "t.spur": 3.0}
+    curve = dose_curve(frame(doses), "t")
+    assert curve["dose"].tolist() == [0.1, 0.5, 0.9, 1.0]
+    assert curve["auc"].is_monotonic_increasing
+    assert detection_threshold(curve)["x"] == 0.5
+
+
+def test_too_few_shared_samples_give_no_verdict() -> None:
+    assert tell_apart(frame({"t.pure": 0.0, "t.spur": 1.0}, n=3), "t.pure", "t.spur") == {}
+
+
+def test_rows_of_another_kind_are_refused() -> None:
+    with pytest.raises(BadInput, match=r"no meta\.mode"):
+        verdict(pd.DataFrame({"model": ["a"]}))
+
+
+def test_the_oracle_sees_and_noise_is_blind(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    spec = Spec.parse(
+        {
+            "protocol": "grid",
+            "models": ["gridprog.pure", "gridprog.spur"],
+            "datasets": [{"name": "grid", "buckets": ["D1_M_F0_d0.3", "D2_SO_F1_d0.7"], "per_bucket": 15}],
+            "explainers": ["control/oracle", "control/random", "control/uniform"],
+        }
+    )
+    table = verdict(run(spec, tmp_path, workers=0).scores()).set_index("explainer")
+    assert table.loc["control/oracle", "auc"] == 1.0
+    assert table.loc["control/oracle", "low"] > 0.8
+    for blind in ("control/random", "control/uniform"):
+        assert table.loc[blind, "low"] <= 0.5 <= table.loc[blind, "high"]
+    told = list(sentences(table.reset_index()))
+    assert any(line.startswith("control/oracle on gridprog: tells the twins apart (AUC 1.00") for line in told)
+    assert any("control/random on gridprog: cannot be shown" in line for line in told)
