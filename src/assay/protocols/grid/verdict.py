@@ -2,13 +2,14 @@
 
 Both twins explain their answers to the same pure samples. What an explanation says about distractors, anchors and
 relation words goes into a classifier that is fitted on other samples, and its AUC says how well the twins come apart:
-0.5 is blind, 1 sees (a cross-fitted AUC may fall below 0.5 by chance: that is blind too). An explainer that cannot tell a model that reasons from one that takes a shortcut scores 0.5,
-however well its maps look.
+0.5 is blind, 1 sees. (By chance a cross-fitted AUC may fall below 0.5: that is blind too.) An explainer that cannot
+tell a model that reasons from one that takes a shortcut scores 0.5, however well its maps look.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -77,12 +78,12 @@ def relational(scores: pd.DataFrame) -> pd.DataFrame:
 
 def tell_apart(
     rows: pd.DataFrame, honest: str, other: str, *, folds: int = 5, seed: int = 0
-) -> dict[str, dict[str, object]]:
+) -> dict[str, dict[str, Any]]:
     """Per explainer, how well `other` is told from `honest` on the samples that both have explained."""
     table = rows[rows["model"].isin([honest, other]) & rows["metric"].isin(FEATURES)].pivot_table(
         index=["explainer", "model", "sample"], columns="metric", values="value", aggfunc="first"
     )
-    found: dict[str, dict[str, object]] = {}
+    found: dict[str, dict[str, Any]] = {}
     for explainer, group in table.groupby(level="explainer"):
         used = [name for name in FEATURES if name in group and group[name].notna().any()]
         complete = group[used].dropna().droplevel("explainer")
@@ -110,7 +111,8 @@ def sentences(table: pd.DataFrame) -> Iterable[str]:
             how = "tells the twins apart" if row["auc"] > 0.9 else "tells the twins apart, though not reliably"
         else:
             how = "cannot be shown to tell the twins apart"
-        yield f"{row['explainer']} on {row['family']}: {how} (AUC {row['auc']:.2f}, {row['low']:.2f} to {row['high']:.2f})."
+        interval = f"AUC {row['auc']:.2f}, {row['low']:.2f} to {row['high']:.2f}"
+        yield f"{row['explainer']} on {row['family']}: {how} ({interval})."
 
 
 def _dose(name: str) -> float:

@@ -11,7 +11,7 @@ ASSAY.dom = (() => {
       else node.setAttribute(name, value === true ? "" : String(value));
     }
     for (const child of children.flat(Infinity)) {
-      if (child !== null && child !== undefined && child !== false) node.insertAdjacentHTML ? node.insertAdjacentHTML("beforeend", typeof child === "string" ? child : "") || (typeof child !== "string" && node.append(child)) : node.append(child);
+      if (child !== null && child !== undefined && child !== false) node.append(child);
     }
     return node;
   }
