@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,9 +19,7 @@ from assay.models.classifier import classifier
 from assay.models.preprocessing import Preprocessing
 from assay.models.torch_model import TorchModel
 from assay.models.vlm import vlm
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "models"))
-from tiny_llava import make_module, make_processor  # noqa: E402
+from tests.models.tiny_llava import make_module, make_processor
 
 SIDE = 64
 

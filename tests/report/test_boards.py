@@ -72,6 +72,8 @@ def test_ranks_leave_controls_out_and_respect_direction(evidence: Evidence) -> N
         rows = {row["explainer"]: row for row in _main(evidence, metric).plain(evidence)["rows"]}
         assert rows["perturbation/rise"]["rank"][0] == 1
         assert rows["gradient/input"]["rank"][0] == 4
+        assert rows["perturbation/rise"]["rank"][1:] == [1, 1]
+        assert rows["gradient/input"]["rank"][1:] == [4, 4]
         assert rows["control/oracle"]["rank"] == [None, None, None]
     plain = _main(evidence, "relation").plain(evidence)["rows"]
     assert all(row["rank"] == [None, None, None] for row in plain)  # no better, no worse, no rank

@@ -10,6 +10,7 @@ import pytest
 
 from assay.report import report
 from assay.report.evidence import gather, is_control
+from assay.report.maps import ItemKey, Kept, by_item, disagree
 from tests.report.chromium import Browser
 from tests.report.runs import NASTY, Pictures, make_run
 
@@ -40,6 +41,10 @@ def _choose(browser: Browser, label: str, value: str, within: str = "document") 
         f" const field = document.getElementById(label.htmlFor); field.value = {value!r};"
         " field.dispatchEvent(new Event(field.tagName === 'SELECT' ? 'change' : 'input')); })()"
     )
+
+
+def _maps_disagree(item: tuple[ItemKey, Kept]) -> float:
+    return disagree([parts["visual"] for name, parts in item[1].items() if not is_control(name)])
 
 
 @pytest.mark.parametrize("look", LOOKS)
@@ -140,6 +145,9 @@ def test_sorting_by_disagreement(browser: Browser, demo: Path, demo_run: Path) -
     _samples(browser, demo, "sort=scores")
     first = browser.run("new URLSearchParams(location.hash.split('?')[1]).get('at')")
     assert tuple(first.split("|")) == spread.idxmax()
+    _samples(browser, demo, "sort=maps")
+    at = browser.run("new URLSearchParams(location.hash.split('?')[1]).get('at')")
+    assert tuple(at.split("|")) == max(by_item(gather([demo_run])), key=_maps_disagree)[0][1::2]
     _samples(browser, demo, "sort=low&explainer=perturbation%2Frise")
     rise = rows[rows["explainer"] == "perturbation/rise"].set_index(["model", "sample"])["value"]
     at = browser.run("new URLSearchParams(location.hash.split('?')[1]).get('at')")

@@ -1,3 +1,3 @@
 """Explainers by family. Each is a frozen dataclass called with a `probe.Session`; modules import no torch at import."""
 
-DECLARES = ("control", "gradient", "cam")
+DECLARES = ("control", "gradient", "cam", "attention", "relevance", "vlm")

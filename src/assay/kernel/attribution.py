@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -20,7 +21,9 @@ class Attribution:
     """`visual` (h, w) over the whole image, `words` one score per word of the question, `pairs` (h*w, words).
 
     `space` says what a map cell is, `signed` whether negative values mean "speaks against"; `passes` counts the
-    forward passes it took; `standard_error` has the shape of the part it belongs to.
+    forward passes it took. `standard_error` has the shape of the part it belongs to: the pairs, else the map, else the
+    words, else the scalar; `words_error` is that of the words where the map has one of its own.
+    `notes` are numbers that a method reports about its own map, such as the relevance that was lost on the way.
     """
 
     visual: Map | None = None
@@ -31,6 +34,8 @@ class Attribution:
     signed: bool = False
     passes: float = 0.0
     standard_error: Floats | None = None
+    words_error: Floats | None = None
+    notes: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.visual is not None and self.visual.ndim != 2:

@@ -99,3 +99,23 @@ class ReusesImage(Protocol):
         """The same inputs with `reuse` filled: image features and, where the image comes first, the key/value states
         of the prompt up to the question. `readout` and `log_probability` then skip that work. No gradients."""
         ...
+
+
+@runtime_checkable
+class AnswersByToken(Protocol):
+    """A torch model that answers token by token. After `Layout.readout` its sequence goes on with the answer, up to the
+    last token but one; every position is read by the same head."""
+
+    @property
+    def states(self) -> str:
+        """Dotted name of the module whose output (n, length, width) the head reads."""
+        ...
+
+    @property
+    def head(self) -> str:
+        """Dotted name of the map from states to logits over tokens."""
+        ...
+
+    def answer_tokens(self, answer: str) -> tuple[int, ...]:
+        """Token numbers of an answer, as it would be generated."""
+        ...

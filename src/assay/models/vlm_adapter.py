@@ -61,6 +61,17 @@ class VLM:
     def vision(self) -> str:
         return self.family.vision
 
+    @property
+    def states(self) -> str:
+        return self.family.decoder
+
+    @property
+    def head(self) -> str:
+        return self.family.head
+
+    def answer_tokens(self, answer: str) -> tuple[int, ...]:
+        return self.prompt.answer(answer)
+
     @cached_property
     def layers(self) -> Mapping[str, str]:
         """vision.K, decoder.K, vision.last (the one whose output the decoder gets), decoder.last, words."""

@@ -91,8 +91,9 @@ def _of_module(module: nn.Module, batch: Any, target: Any) -> Ready:
 def run(ready: Ready, request: Request, create_graph: bool) -> Trace:
     """One forward, and one backward if any gradient is asked for. It stops at the earliest layer that is."""
     seen: dict[str, Tensor] = {}
-    differentiate = bool(request.gradients or request.attention_gradients)
-    watched = request.attention | request.attention_gradients
+    slopes_of_maps = bool(request.attention_gradients or request.head_gradients)
+    differentiate = bool(request.gradients) or slopes_of_maps
+    whole, factored = sorted(request.attention | request.attention_gradients), sorted(request.heads)
     with ExitStack() as stack:
         stack.enter_context(evaluating(ready.module))
         if not create_graph:
@@ -100,7 +101,7 @@ def run(ready: Ready, request: Request, create_graph: bool) -> Trace:
         stack.enter_context(torch.set_grad_enabled(differentiate))
         for name in (request.activations | request.gradients) - {PIXELS}:
             stack.enter_context(recorded(ready.module, name, seen, name in request.gradients))
-        watch = AttentionWatch(ready.module, sorted(watched), bool(request.attention_gradients)) if watched else None
+        watch = AttentionWatch(ready.module, whole, slopes_of_maps, factored) if whole or factored else None
         if watch is not None:
             stack.enter_context(watch)
         pixels = _leaf(ready, PIXELS in request.gradients)
@@ -112,9 +113,14 @@ def run(ready: Ready, request: Request, create_graph: bool) -> Trace:
     for name in (request.activations | request.gradients) - set(seen):
         raise BadInput(f"layer {name} did not run in this forward pass; the model may use it only for other inputs.")
     maps = watch.maps if watch is not None else {}
+    outputs = watch.outputs if watch is not None else {}
     inner, heads = [n for n in seen if n in request.gradients], [n for n in maps if n in request.attention_gradients]
-    wanted = [seen[name] for name in inner] + [maps[name] for name in heads]
+    given = [name for name in outputs if name in request.head_gradients]
+    wanted = [seen[name] for name in inner] + [maps[name] for name in heads] + [outputs[name] for name in given]
     grads = _gradients(scores, wanted, create_graph) if wanted else []
+    of_outputs = dict(zip(given, grads[len(inner) + len(heads) :], strict=True))
+    kept = watch.heads if watch is not None else {}
+    parts = {name: part.finished(of_outputs.get(name), create_graph) for name, part in kept.items()}
 
     def recordings(kind: str, named: Iterable[tuple[str, Tensor]]) -> Recordings:
         """In the order in which the layers ran."""
@@ -126,7 +132,8 @@ def run(ready: Ready, request: Request, create_graph: bool) -> Trace:
         recordings("activations", ((name, t) for name, t in seen.items() if name in request.activations)),
         recordings("gradients", zip(inner, grads, strict=False)),
         recordings("attention", ((name, t) for name, t in maps.items() if name in request.attention)),
-        recordings("attention_gradients", zip(heads, grads[len(inner) :], strict=True)),
+        recordings("attention_gradients", zip(heads, grads[len(inner) :], strict=False)),
+        parts,
         ready.inputs,
         ready.layout,
         1 if wanted else 0,

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 PIXELS = "pixels"  # the input itself, where layer names are taken
-WANTS = ("activations", "gradients", "attention", "attention_gradients")
+WANTS = ("activations", "gradients", "attention", "attention_gradients", "heads", "head_gradients")
 
 
 @dataclass(frozen=True)
@@ -17,6 +17,8 @@ class Request:
     gradients: frozenset[str] = frozenset()
     attention: frozenset[str] = frozenset()
     attention_gradients: frozenset[str] = frozenset()
+    heads: frozenset[str] = frozenset()
+    head_gradients: frozenset[str] = frozenset()
 
     @staticmethod
     def of(
@@ -31,6 +33,8 @@ class Request:
             inner if "gradients" in want else nothing,
             heads if "attention" in want else nothing,
             heads if "attention_gradients" in want else nothing,
+            heads if "heads" in want or "head_gradients" in want else nothing,
+            heads if "head_gradients" in want else nothing,
         )
 
     def __or__(self, other: Request) -> Request:
@@ -39,6 +43,8 @@ class Request:
             self.gradients | other.gradients,
             self.attention | other.attention,
             self.attention_gradients | other.attention_gradients,
+            self.heads | other.heads,
+            self.head_gradients | other.head_gradients,
         )
 
     def __le__(self, other: Request) -> bool:
@@ -48,4 +54,6 @@ class Request:
             and self.gradients <= other.gradients
             and self.attention <= other.attention
             and self.attention_gradients <= other.attention_gradients
+            and self.heads <= other.heads
+            and self.head_gradients <= other.head_gradients
         )

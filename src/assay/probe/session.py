@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
@@ -140,15 +140,24 @@ class Session:
         zero: Zero | None = None,
         value: Kind = "probability",
         target: str | None = None,
+        question: int | None = None,
     ) -> ModelGame:
-        """The coalition game of sample i (see `assay.probe.players` and `Zero`). Equal games share their answers."""
+        """The coalition game of sample i (see `assay.probe.players` and `Zero`). Equal games share their answers.
+
+        With `question` the image of sample i goes with the text of that sample instead of its own.
+        """
         zero = zero or Zero()
+        asker = i if question is None else question
         sample = self.samples[i]
-        patches, tokens = self._patches(i, visual, text)
+        if asker != i:  # keeps the id of its image: looks at the image are shared by it
+            other = self.samples[asker]
+            sample = replace(sample, text=other.text, answer=None, phrases=other.phrases, mechanisms={})
+        patches = self._patches(i, visual, text)[0]
+        tokens = self._patches(asker, visual, text)[1]
         seen = visual_players(visual, sample, patches)
         read = text_players(text if "text" in self.model.capabilities else None, sample, tokens)
         answer = self.targets[i] if target is None else target
-        key = (i, *seen.identity, read, *zero.visual_identity, zero.text, zero.words, value, answer)
+        key = (i, asker, *seen.identity, read, *zero.visual_identity, zero.text, zero.words, value, answer)
         if key not in self._known:
             setting = Setting(sample, answer, seen, read, zero, value)
             index = self.games.add(setting)

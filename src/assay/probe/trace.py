@@ -19,6 +19,7 @@ from assay.probe.request import PIXELS, WANTS, Request
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
+    from assay.probe.heads import Heads
     from assay.probe.recording import Ready
 
     Batch = Sequence[Sample] | Inputs | Tensor | Sequence[Tensor]
@@ -55,7 +56,8 @@ class Trace:
     """What was recorded. Tensors carry no graph unless it was made with `create_graph`.
 
     `scores` (n,) are the raw scores that gradients are of. `attention[name]` is (n, heads, queries, keys), and
-    `attention_gradients[name]` its gradient. `layout` says where visual and text tokens sit in that sequence.
+    `attention_gradients[name]` its gradient. `heads[name]` is what a map is made of, in the order of the layers: maps
+    and gradients are formed from it when asked for. `layout` says where visual and text tokens sit in that sequence.
     """
 
     request: Request
@@ -64,6 +66,7 @@ class Trace:
     gradients: Recordings
     attention: Recordings
     attention_gradients: Recordings
+    heads: dict[str, Heads]
     inputs: Inputs | None
     layout: Layout | None
     backwards: int
@@ -89,6 +92,7 @@ class Trace:
         """Let go of every tensor."""
         for recordings in (self.activations, self.gradients, self.attention, self.attention_gradients):
             recordings.tensors.clear()
+        self.heads.clear()
 
 
 @contextmanager
@@ -108,8 +112,8 @@ def trace(
     - `target`: answers for an adapter, class numbers for a module, or a function that gives (n,) scores from the
       adapter's inputs or the module's output. Gradients are of these scores.
     - `layers`: roles of the adapter ("vision.last"), dotted module names, or "pixels" for the input itself.
-    - `want`: any of activations, gradients (of `layers`), attention, attention_gradients (of `attention_layers`,
-      by default all of them).
+    - `want`: any of activations, gradients (of `layers`), attention, attention_gradients, heads, head_gradients (of
+      `attention_layers`, by default all of them).
     - `create_graph` keeps everything differentiable, parameters included, for gradients of gradients.
 
     Parameters get no `.grad`, the module's mode is restored, and all hooks are gone, even if something raises.

@@ -22,7 +22,7 @@ def to_json(value: Any) -> str:
     >>> to_json({"name": "</script>"})
     '{"name":"\\\\u003c/script\\\\u003e"}'
     """
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=True, allow_nan=False).translate(_ESCAPES)
 
 
 def number(value: float | None, digits: int = 6) -> float | None:

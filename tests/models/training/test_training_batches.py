@@ -9,9 +9,10 @@ import pytest
 import torch
 
 from assay.datasets.grid import generate_batch, make_world
-from assay.datasets.grid.scenes import ANCHOR, COUNT_0, TARGET
+from assay.datasets.grid.scenes import ANCHOR, COUNT_0, TARGET, SceneBatch
 from assay.models.gridnet.vocabulary import words
 from assay.models.training import batches as data
+from assay.models.training.changes import change, recount, relation_holds
 from assay.models.training.images import blur_matrix, draw, hide_cells
 from assay.models.training.recipe import Recipe, Stage
 
@@ -83,12 +84,47 @@ def test_relations_as_a_loop() -> None:
     world = make_world()
     rng = np.random.default_rng(0)
     anchors, directions = rng.integers(0, 36, (5, 3)), rng.integers(0, 4, (5, 3))
-    got = data.relation_holds(world, anchors, directions)
+    got = relation_holds(world, anchors, directions)
     for i in range(5):
         for cell in range(36):
             for k in range(3):
                 (r, c), (ar, ac) = divmod(cell, 6), divmod(int(anchors[i, k]), 6)
                 assert got[i, cell, k] == [c < ac, c > ac, r < ar, r > ar][directions[i, k]]
+
+
+CHANGED = ["D1_A_F1_d0.3", "D2_SO_F0_d0.7", "D3_M_F1_d0.7", "D3_CMP_F0_d0.7", "D1_REL_F0_d0.7"]
+
+
+@pytest.mark.parametrize("bucket", CHANGED)
+def test_changed_samples_have_the_executors_truth(bucket: str) -> None:
+    """The grid world's executor reads the new question and the new scene; it knows nothing of how they were changed."""
+    from assay.datasets.grid.executor import WORDS, Asked, parse
+
+    scenes = generate_batch(bucket, range(60), seed=4)
+    after = change(scenes, 0.7, np.random.default_rng(1))
+    truth = Asked([parse(text, after.world) for text in after.questions], after.world).execute(after.cells)
+    assert [WORDS.get(number, str(number)) for number in truth.tolist()] == after.answers
+    moved = (np.array(after.questions) != np.array(scenes.questions)) | (after.cells != scenes.cells).any(axis=1)
+    assert 0.3 < moved.mean() < 0.9
+    assert (np.sort(after.cells, axis=1) == np.sort(scenes.cells, axis=1)).all()  # objects move, none comes or goes
+    if scenes.bucket.qtype != "REL":
+        np.testing.assert_array_equal(recount(scenes).roles, scenes.roles)
+        np.testing.assert_array_equal(recount(scenes).answer, scenes.answer)
+
+
+def test_moved_directions_leave_no_crutch() -> None:
+    """In changed REL scenes neither object's place alone gives the answer away as the anchor's does in pure ones."""
+    scenes = generate_batch("D1_REL_F0_d0.3", range(1500), seed=4)
+
+    def best_guess(batch: SceneBatch) -> float:
+        cell, right = batch.anchor_cells[:, 0], 0
+        for place in range(36):
+            here = batch.answer[cell == place]
+            right += np.bincount(here).max() if len(here) else 0
+        return right / len(batch)
+
+    assert best_guess(scenes) > 0.95
+    assert best_guess(change(scenes, 1.0, np.random.default_rng(0))) < 0.9
 
 
 def test_hiding_touches_the_share_asked_for() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
 from pathlib import Path
 
 import pytest
@@ -73,6 +74,21 @@ def test_a_run_can_be_prolonged_from_its_trunk_only(tmp_path: Path) -> None:
     assert same(prolonged.state_dict(), module.state_dict())
     with pytest.raises(BadInput, match="begun to fall"):
         run(dataclasses.replace(RECIPE, steps=12), tmp_path / "part")
+
+
+def test_the_last_stage_touches_nothing_before_it(
+    tmp_path: Path, finished: tuple[Path, dict[str, torch.Tensor], list[Event]]
+) -> None:
+    """A finished run can be refined; begun from the start with that stage, it ends with the same weights."""
+    refined = dataclasses.replace(RECIPE, refine_steps=3, changed=0.5)
+    shutil.copytree(finished[0], tmp_path / "later")
+    later = run(refined, tmp_path / "later")
+    events: list[Event] = []
+    assert same(run(refined, tmp_path / "whole", progress=events.append).state_dict(), later.state_dict())
+    assert not same(later.state_dict(), finished[1])
+    assert (events[-1].step, events[-1].phase) == (11, "changes")
+    with pytest.raises(BadInput, match="begun to fall"):
+        run(dataclasses.replace(refined, refine_steps=4), tmp_path / "later")
 
 
 def test_another_recipe_is_refused(finished: tuple[Path, dict[str, torch.Tensor], list[Event]]) -> None:

@@ -48,8 +48,8 @@ def chosen(maps: Tensor, ratio: float) -> Tensor:
     stands_out = component / component.max() > 0.01
     size = maps.abs()
     size = size - size.amin((1, 2), keepdim=True)
-    share = (size * stands_out).sum((1, 2)) / size.sum((1, 2))  # NaN for a flat channel: it goes last
-    order = share.nan_to_num(-1.0).argsort()
+    share = (size * stands_out).sum((1, 2)) / size.sum((1, 2))
+    order = share.argsort(stable=True)  # a flat channel has NaN and counts as the highest, as in pytorch-grad-cam
     count = int(len(order) * ratio)
     return torch.cat([order.flip(0)[:count], order[:count]])
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from assay.explainers.placing import attributions, wide
 from assay.kernel.attribution import Attribution
 from assay.kernel.card import Card
-from assay.kernel.errors import BadInput
 from assay.models.torch_model import TorchModel
 from assay.probe.request import PIXELS, Request
 from assay.probe.session import Session
@@ -21,13 +20,14 @@ if TYPE_CHECKING:
 class FullGrad:
     """Σ over channels of rescale(|x · dy/dx|), plus the same of bias · dy/d(output) of every layer that has a bias.
 
-    For CNNs: layers are convolutions with a bias and batch norms, whose mean acts as one.
+    Layers are convolutions with a bias and batch norms, whose mean acts as one. It was made for CNNs: of a transformer
+    little but the input term is left (as in semscore2025's table of CLIPs).
     """
 
     passes: ClassVar[int] = 1
     card: ClassVar[Card] = Card(
         "gradient/fullgrad",
-        "input gradients and bias gradients of every layer in one map (CNNs)",
+        "input gradients and bias gradients of every layer in one map (made for CNNs)",
         "explainer",
         needs=frozenset({"gradients", "activations"}),
         gives=frozenset({"visual"}),
@@ -44,11 +44,6 @@ class FullGrad:
         from torch.nn import functional
 
         held = biases(session.torch_model.module)
-        if not held:
-            raise BadInput(
-                f"{self.card.name} is for CNNs: {session.model.name!r} has neither convolutions with a bias nor batch "
-                "norms. Use gradient/integrated_gradients."
-            )
         seen = session.trace((PIXELS, *held), want=("gradients",))
         pixels = wide(session.inputs.pixels)
         maps = rescaled_sum(pixels * wide(seen.gradients[PIXELS]))

@@ -17,9 +17,14 @@ _NEEDS, _IMAGE = frozenset({"gradients"}), frozenset({"visual"})
 
 @dataclass(frozen=True)
 class GuidedBackprop:
-    """At a ReLU only positive gradients pass, and only where its input was positive."""
+    """At a ReLU only positive gradients pass, and only where its input was positive.
+
+    A model without ReLUs is refused, since nothing would differ from the gradient; `require_relu=False` gives just
+    that, as captum does (pixelrules2024 has such columns for ViTs).
+    """
 
     channels: Channels = "sum"
+    require_relu: bool = True
     passes: ClassVar[int] = 1
     card: ClassVar[Card] = Card(
         "gradient/guided_backprop",
@@ -33,7 +38,7 @@ class GuidedBackprop:
     )
 
     def __call__(self, session: Session) -> list[Attribution]:
-        return _explain(session, True, self.channels)
+        return _explain(session, True, self.channels, self.require_relu)
 
 
 @dataclass(frozen=True)
@@ -54,13 +59,16 @@ class Deconvnet:
     )
 
     def __call__(self, session: Session) -> list[Attribution]:
-        return _explain(session, False, self.channels)
+        return _explain(session, False, self.channels, True)
 
 
-def _explain(session: Session, guided: bool, channels: Channels) -> list[Attribution]:
+def _explain(session: Session, guided: bool, channels: Channels, require_relu: bool) -> list[Attribution]:
     from assay.explainers.gradient.relu_rule import relu_rule
     from assay.probe import trace
 
-    with relu_rule(guided), trace(session.torch_model, session.inputs, session.targets, (PIXELS,)) as seen:
+    with (
+        relu_rule(guided, require_relu),
+        trace(session.torch_model, session.inputs, session.targets, (PIXELS,)) as seen,
+    ):
         maps = one_number(wide(seen.gradients[PIXELS]), 1, channels)
     return attributions(session, maps, space="pixel", signed=channels == "sum")

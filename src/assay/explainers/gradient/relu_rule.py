@@ -17,12 +17,12 @@ RELUS = frozenset((functional.relu, torch.relu, torch.relu_, Tensor.relu, Tensor
 
 
 @contextmanager
-def relu_rule(guided: bool) -> Iterator[None]:
+def relu_rule(guided: bool, required: bool = True) -> Iterator[None]:
     """`guided`: a gradient must be positive and meet a positive input; otherwise it must only be positive."""
     mode = _Rule(guided)
     with mode:
         yield
-    if not mode.met:
+    if required and not mode.met:
         raise BadInput(
             "this model has no ReLU, so guided backpropagation and the deconvnet do not differ from the gradient; "
             "use gradient/gradient."

@@ -15,14 +15,15 @@ import numpy.typing as npt
 from assay.datasets.grid.bucket import Bucket, buckets, parse_bucket
 from assay.datasets.grid.generate import generate_batch
 from assay.datasets.grid.scenes import ANCHOR, DISTRACTOR, TARGET, SceneBatch
-from assay.datasets.grid.world import World
 from assay.kernel.sample import split_words
 from assay.models.gridnet.vocabulary import number_words
+from assay.models.training.changes import change, relation_holds
 from assay.models.training.recipe import Recipe
 
 # Seeds of training streams start here. Evaluation seeds are small numbers, so the two never meet.
 FIRST_TRAINING_SEED = 2**32
 MOST_ANCHORS = 4
+CHANGED_DIRECTIONS = 4.0  # how much more often REL comes in the last stage
 BUCKETS = buckets()
 ZERO_STATES = ("white", "grey", "black", "blur")
 
@@ -101,20 +102,14 @@ def describe(scenes: SceneBatch, words: int) -> Batch:
     )
 
 
-def relation_holds(world: World, anchor_cells: Ints, directions: Ints) -> Bools:
-    """(n, P, A) whether each cell is left of, right of, above or below each anchor."""
-    column, row = world.columns[None, :, None], world.rows[None, :, None]
-    at_column, at_row = world.columns[anchor_cells][:, None, :], world.rows[anchor_cells][:, None, :]
-    table = np.stack([column < at_column, column > at_column, row < at_row, row > at_row])
-    return np.take_along_axis(table, directions[None, :, None, :], axis=0)[0]
-
-
 def shares(recipe: Recipe, chunk: int) -> Ints:
     """(buckets,) how many samples of each bucket the chunk holds; deeper buckets come in as the curriculum allows."""
     size = recipe.chunk * recipe.batch
     progress = chunk * recipe.chunk / recipe.steps
     deepest = next((stage.depth for stage in recipe.curriculum if progress < stage.until), 3)
     weights = np.array([_weight(parse_bucket(name), recipe, deepest) for name in BUCKETS])
+    if progress >= 1:  # the last stage has most to teach where a place alone gave the answer
+        weights *= [CHANGED_DIRECTIONS if "REL" in name else 1.0 for name in BUCKETS]
     exact = weights / weights.sum() * size
     counts = np.floor(exact).astype(np.int64)
     rest = np.argsort(counts - exact, kind="stable")[: size - counts.sum()]
@@ -137,6 +132,8 @@ def chunk_of_batches(recipe: Recipe, chunk: int, words: int) -> Batch:
     for name, first, count in zip(BUCKETS, before.tolist(), counts.tolist(), strict=True):
         if count:
             scenes = generate_batch(name, np.arange(first, first + count), seed=seed, mode=recipe.mode)
+            if chunk * recipe.chunk >= recipe.steps:
+                scenes = change(scenes, recipe.changed, random)
             part = describe(scenes, words)
             if recipe.enriched and scenes.bucket.task == "count":
                 enrich(part, scenes, recipe.enriched, random)

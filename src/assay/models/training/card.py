@@ -53,6 +53,7 @@ def card_text(facts: Facts, evaluations: Sequence[Evaluation]) -> str:
         f"| seed | {recipe.seed} |",
         f"| steps | {recipe.steps} of {recipe.batch} samples ({recipe.steps * recipe.batch:,}), "
         f"the first {recipe.grounding_steps} for grounding alone |",
+        f"| last stage | {_last_stage(recipe)} |",
         f"| time | {facts.minutes:.0f} minutes of wall clock |",
         f"| hardware | {facts.hardware} |",
         f"| parameters | {facts.parameters:,} ({facts.size / 1e6:.2f} MB) |",
@@ -69,6 +70,12 @@ def card_text(facts: Facts, evaluations: Sequence[Evaluation]) -> str:
         ]
     lines += _table(recipe, evaluations)
     return "\n".join(lines) + "\n"
+
+
+def _last_stage(recipe: Recipe) -> str:
+    if not recipe.refine_steps:
+        return "none"
+    return f"{recipe.refine_steps} steps with {100 * recipe.changed:.0f} % changed questions and scenes"
 
 
 def _claim(recipe: Recipe) -> str:

@@ -34,7 +34,7 @@ def save(directory: Path, recipe: Recipe, module: nn.Module, optimizer: torch.op
         tensors |= {f"{key}.{name}": state[key].detach().cpu().contiguous() for key in _MOMENTS if key in state}
     metadata = {
         "recipe": recipe.identity, "label": recipe.label, "step": str(place.step), "seconds": repr(place.seconds),
-        "steps": str(recipe.steps), "decay_steps": str(recipe.decay_steps),
+        "steps": str(recipe.steps), "decay_steps": str(recipe.decay_steps), "end": recipe.end,
     }  # fmt: skip
     directory.mkdir(parents=True, exist_ok=True)
     temporary = directory / f".{NAME}.{os.getpid()}"
@@ -62,11 +62,10 @@ def restore(directory: Path, recipe: Recipe, module: nn.Module, optimizer: torch
             "Give the old recipe, another --out, or --fresh."
         )
     place = Place(int(metadata["step"]), float(metadata["seconds"]))
-    end = (int(metadata["steps"]), int(metadata["decay_steps"]))
-    if end != (recipe.steps, recipe.decay_steps) and place.step > min(end[0] - end[1], recipe.trunk):
+    if not _continues(metadata, place.step, recipe):
         raise BadInput(
-            f"checkpoint {path} stands at step {place.step} of {end[0]}, where the learning rate has begun to fall; "
-            f"it cannot be prolonged to {recipe.steps} steps. Give the old recipe, another --out, or --fresh."
+            f"checkpoint {path} stands at step {place.step}, where the learning rate has begun to fall towards another "
+            "end than this recipe's. Give the old recipe, another --out, or --fresh."
         )
     weights = {name.removeprefix("weight."): t for name, t in tensors.items() if name.startswith("weight.")}
     problem = module.load_state_dict(weights, strict=False)
@@ -78,3 +77,14 @@ def restore(directory: Path, recipe: Recipe, module: nn.Module, optimizer: torch
             state = {key: tensors[f"{key}.{name}"].to(parameter.device) for key in _MOMENTS}
             optimizer.state[parameter] = {"step": torch.tensor(float(place.step)), **state}
     return place
+
+
+def _continues(metadata: dict[str, str], step: int, recipe: Recipe) -> bool:
+    """Whether this recipe, run from the start, would pass through the checkpoint: same end, or still on the part of
+    the run that no end has touched. The last stage touches nothing before it."""
+    steps, decay_steps = int(metadata["steps"]), int(metadata["decay_steps"])
+    if metadata.get("end") == recipe.end:
+        return True
+    if (steps, decay_steps) == (recipe.steps, recipe.decay_steps):
+        return step <= steps
+    return step <= min(steps - decay_steps, recipe.trunk)

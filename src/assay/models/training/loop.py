@@ -33,7 +33,9 @@ def build_trainee(recipe: Recipe) -> Trainee:
 
 
 def learning_rate(recipe: Recipe, step: int) -> float:
-    """Linear warm-up, a level trunk, then linear decay to zero."""
+    """Linear warm-up, a level trunk, then linear decay to zero; the last stage again rises and decays."""
+    if step >= recipe.steps:
+        return recipe.refine_rate * min((step - recipe.steps + 1) / 50, (recipe.last - step) / recipe.refine_steps)
     up = (step + 1) / max(recipe.warmup, 1)
     down = (recipe.steps - step) / max(recipe.decay_steps, 1)
     return recipe.learning_rate * min(up, down, 1.0)
@@ -68,7 +70,7 @@ def run(
     curve = Curve(out / "curve.csv", place.step) if rank == 0 else None
     tally, entered, seconds = Tally(), place.step, place.seconds
     saved = now = time.monotonic()
-    last = recipe.steps if stop is None else min(stop, recipe.steps)
+    last = recipe.last if stop is None else min(stop, recipe.last)
     module.train()
     for step in range(place.step, last):
         answering = step >= recipe.grounding_steps
@@ -90,7 +92,7 @@ def run(
         seconds += min(now - before, LONGEST_STEP)
         if done % recipe.evaluate_every == 0 or done == last:
             rate = (seconds - place.seconds) / (done - entered)
-            event = tally.event(done, recipe.steps, seconds, rate, "answers" if answering else "grounding")
+            event = tally.event(done, recipe.last, seconds, rate, _phase(recipe, step))
             curve.write(event)
             if progress is not None:
                 progress(event)
@@ -99,6 +101,12 @@ def run(
             checkpoint.save(out, recipe, module, optimizer, checkpoint.Place(done, seconds))
             saved = now
     return module
+
+
+def _phase(recipe: Recipe, step: int) -> str:
+    if step < recipe.grounding_steps:
+        return "grounding"
+    return "answers" if step < recipe.steps else "changes"
 
 
 def _check(loss: Tensor, step: int) -> None:

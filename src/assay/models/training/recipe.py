@@ -47,6 +47,9 @@ class Recipe:
     enriched: float = 0.0  # share of counting questions whose scene is given more targets, for counts beyond the data's
     emphasis: tuple[float, float, float] = (1.0, 1.0, 1.0)  # how often depth 1, 2, 3
     curriculum: tuple[Stage, ...] = ()
+    refine_steps: int = 0  # a last stage with changed questions and scenes, at a lower learning rate that falls to zero
+    refine_rate: float = 4e-4
+    changed: float = 0.4  # share of changed samples in that stage
     detected: int = 8  # samples of each batch that the object queries are trained on (gridnet)
     roles: float = 2.0  # weight of the supervision by role
     checkpoint_minutes: float = 3.0
@@ -60,7 +63,7 @@ class Recipe:
         for name in ("steps", "batch", "chunk", "evaluate_every"):
             if getattr(self, name) < 1:
                 raise BadInput(f"recipe: {name} must be 1 or more; got {getattr(self, name)}.")
-        for name in ("altered", "enriched"):
+        for name in ("altered", "enriched", "changed"):
             if not 0 <= getattr(self, name) <= 1:
                 raise BadInput(f"recipe: {name} is a share from 0 to 1; got {getattr(self, name)}.")
         if not 0 < self.detected <= self.batch:
@@ -69,6 +72,16 @@ class Recipe:
     @property
     def label(self) -> str:
         return f"{self.architecture}.{self.mode}"
+
+    @property
+    def last(self) -> int:
+        """Steps in all."""
+        return self.steps + self.refine_steps
+
+    @property
+    def end(self) -> str:
+        """Name of how the run ends: the fall of the learning rate, then the last stage."""
+        return digest([self.steps, self.decay_steps, self.refine_steps, self.refine_rate, self.changed])
 
     @property
     def trunk(self) -> int:
@@ -80,7 +93,7 @@ class Recipe:
         """Name of what decides the weights along the trunk: how often one looks or saves is left out, and so is the
         end, unless a curriculum is measured by it. A run can thus be prolonged from a checkpoint of its trunk."""
         named = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        for name in ("checkpoint_minutes", "evaluate_every"):
+        for name in ("checkpoint_minutes", "evaluate_every", "refine_steps", "refine_rate", "changed"):
             del named[name]
         if not self.enriched:  # younger than the first recipes, whose names must stay
             del named["enriched"]

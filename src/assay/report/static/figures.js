@@ -46,7 +46,7 @@ ASSAY.figures = (() => {
   /** Means over the values of a slice, a line per explainer; dots alone where the values have no order. */
   function lines(slice, metric) {
     const shown = order(slice).filter(({ i }) => slice.mean.some((row) => row[i] !== null));
-    const [left, right, top, bottom, width] = [62, 220, 34, 58, 860];
+    const [left, right, top, bottom, width] = [62, 250, 34, 58, 860];
     const height = Math.max(340, 40 + shown.length * 20);
     const [low, high] = extent(slice.low.flat().concat(slice.high.flat(), slice.mean.flat()));
     const y = scale(low, high, height - bottom, top);
@@ -73,7 +73,7 @@ ASSAY.figures = (() => {
         if (slice.low[p[2]][i] !== null) node.append(line(p[0], y(slice.low[p[2]][i]), p[0], y(slice.high[p[2]][i]), { stroke: ink, "stroke-opacity": 0.6 }));
         node.append(marker(p[0], p[1], k, ink, 4));
       }
-      node.append(marker(width - right + 18, top + 8 + k * 20, k, ink, 4), text(width - right + 30, top + 12 + k * 20, clip(name, 26)));
+      node.append(marker(width - right + 18, top + 8 + k * 20, k, ink, 4), text(width - right + 30, top + 12 + k * 20, clip(name, 32)));
     });
     return node;
   }
@@ -105,12 +105,12 @@ ASSAY.figures = (() => {
     [...rows].sort((a, b) => b.mean - a.mean).forEach((row) => {
       const [px, py] = [x(at(row)), y(row.mean)];
       const ink = board.better && front.includes(row) ? GOLD : colour(0);
-      // Labels stand under their mark and move down out of each other's way.
-      let ly = py + 18;
-      while (taken.some(([tx, ty]) => Math.abs(tx - px) < 150 && Math.abs(ty - ly) < 14)) ly += 7;
+      // Labels stand beside their mark, below the gold line, and move down out of each other's way.
+      let ly = py + (ink === GOLD && front.length > 1 ? 16 : 4);
+      while (taken.some(([tx, ty]) => Math.abs(tx - px) < 160 && Math.abs(ty - ly) < 14)) ly += 2;
       taken.push([px, ly]);
-      const last = px > width - 230;
-      node.append(marker(px, py, 0, ink), text(px + (last ? 6 : -5), ly, clip(row.explainer, 28), { "text-anchor": last ? "end" : "start" }));
+      const last = px > width - 260;
+      node.append(marker(px, py, 0, ink), text(px + (last ? -10 : 10), ly, clip(row.explainer), { "text-anchor": last ? "end" : "start" }));
     });
     return node;
   }
@@ -119,7 +119,7 @@ ASSAY.figures = (() => {
   function shifts(boards) {
     const names = [...new Set(boards.flatMap((b) => b.rows.filter((r) => r.rank[0] !== null).map((r) => r.explainer)))];
     const place = (board, name) => board.rows.find((r) => r.explainer === name)?.rank[0] ?? null;
-    const [side, top, step, width] = [200, 46, 30, 860];
+    const [side, top, step, width] = [220, 46, 30, 860];
     const height = top + names.length * step + 10;
     const x = (k) => side + (k * (width - 2 * side)) / Math.max(1, boards.length - 1);
     const node = frame(width, height, "Rank of each explainer on each score");
@@ -140,8 +140,8 @@ ASSAY.figures = (() => {
       points.forEach((p) => p && node.append(marker(p[0], p[1], i, ink)));
       const known = points.filter(Boolean);
       const [first, last] = [known[0], known[known.length - 1]];
-      node.append(text(first[0] - 14, first[1] + 4, clip(name, 22), { "text-anchor": "end" }));
-      if (last !== first) node.append(text(last[0] + 14, last[1] + 4, clip(name, 22)));
+      node.append(text(first[0] - 14, first[1] + 4, clip(name, 29), { "text-anchor": "end" }));
+      if (last !== first) node.append(text(last[0] + 14, last[1] + 4, clip(name, 29)));
     });
     return node;
   }
