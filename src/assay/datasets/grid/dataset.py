@@ -42,7 +42,8 @@ class GridDataset:
 
     @property
     def label(self) -> str:
-        chosen = f":{','.join(self.buckets)}" if self.buckets else ""
+        more = f"+{len(self.buckets) - 1}" if len(self.buckets) > 1 else ""
+        chosen = f":{self.buckets[0]}{more}" if self.buckets else ""
         seed = f" seed {self.seed}" if self.seed else ""
         preset = "" if self.preset == "certified" else f" {self.preset}"
         return f"grid.{self.mode}{preset}{chosen}{seed}"

@@ -114,5 +114,3 @@ def _within(keep: Keep, rows: Sequence[int], columns: Sequence[int], spare: int)
 def _over(numerator: int, denominator: int) -> float:
     """A ratio of whole numbers too large for floats."""
     return numerator / denominator
-
-

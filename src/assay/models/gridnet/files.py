@@ -7,8 +7,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from assay.kernel.errors import BadInput
 from assay.models.gridnet.network import GridNetwork, Shape
 from assay.models.gridnet.vocabulary import words
@@ -64,7 +62,3 @@ def _shape(text: str, path: Path) -> Shape:
         return Shape(**{**data, "answer_types": tuple(data["answer_types"])})
     except (ValueError, TypeError, KeyError):
         raise BadInput(f"{path} does not say its sizes; it was not written by `assay train gridnet`.") from None
-
-
-def count_parameters(module: torch.nn.Module) -> int:
-    return sum(parameter.numel() for parameter in module.parameters())

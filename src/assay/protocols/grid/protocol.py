@@ -66,16 +66,16 @@ def _named(metric: Any, name: str, summary: str, **changes: Any) -> Card:
 
 _READINGS = (
     _Reading(
+        _named(CorrectedMass, "own_mass", "mass on what this very model must use, corrected for area"),
+        CorrectedMass(), "visual", _own_regions,
+    ),
+    _Reading(
         _named(RelevanceMass, "mass", "share of the map on anchors and targets (RMA)"),
         RelevanceMass(), "visual", _anchors_and_targets,
     ),
     _Reading(
         _named(OtsuIoU, "iou", "overlap of the thresholded map with anchors and targets"),
         OtsuIoU(), "visual", _anchors_and_targets,
-    ),
-    _Reading(
-        _named(CorrectedMass, "own_mass", "mass on what this very model must use, corrected for area"),
-        CorrectedMass(), "visual", _own_regions,
     ),
     _Reading(
         _named(RelevanceMass, "distractor_mass", "share of the map on objects that only a shortcut counts",
