@@ -32,7 +32,7 @@ class Split(NamedTuple):
 class Dime(Asking):
     """UC = row mean + column mean - grand mean of the logits of N images × N questions; MI = logit - UC.
 
-    LIME alters the sample's image (or its words) in `budget` ways, and the row (or column) follows. `part` says which
+    LIME alters the sample's image (or its words) in `alterations` ways, and the row (or column) follows. `part` says which
     of the two is explained; the other one then costs nothing in the same session. `batch` is N at most. `variant`
     "released" explains the whole logit where MI is asked for, as the public code of MultiViz does.
     """
@@ -41,7 +41,7 @@ class Dime(Asking):
     zero: str = "black"
     value: ValueKind = "auto"
     part: Literal["mi", "uc"] = "mi"
-    budget: int = 100
+    alterations: int = 100
     batch: int = 16
     variant: Literal["paper", "released"] = "paper"
     card: ClassVar[Card] = Card(
@@ -52,13 +52,13 @@ class Dime(Asking):
         gives=frozenset({"visual", "words", "scalar"}),
         citation="Lyu et al. 2022, DIME; gridvqax2026 section 5",
         departures="N = 16 at most (100 published); SLIC segments",
-        passes="batch² + 2 · budget · batch",
+        passes="batch² + 2 · alterations · batch",
         extra="vision",
     )
 
     @property
     def passes(self) -> int:
-        return self.batch**2 + 2 * self.budget * self.batch
+        return self.batch**2 + 2 * self.alterations * self.batch
 
     def __call__(self, session: Session) -> list[Attribution]:
         samples = range(len(session.samples))
@@ -74,8 +74,8 @@ class Dime(Asking):
 
             own = game(i, i)
             rng = session.rng(i, self.card.name)
-            images = neighbours(own.n_visual, self.budget, rng)
-            words = neighbours(own.n_text, max(self.budget, own.n_text + 2), rng, "even")
+            images = neighbours(own.n_visual, self.alterations, rng)
+            words = neighbours(own.n_text, max(self.alterations, own.n_text + 2), rng, "even")
             altered.append((images, words))
             requests += [(game(j, k), _full(game(j, k))) for j in members[i] for k in members[i]]
             requests += [(game(i, k), _wide(images, game(i, k), text=False)) for k in members[i]]

@@ -1,4 +1,4 @@
-"""Interaction indices of all pairs at once from few coalitions: least squares that leaves no interaction in its residual.
+"""Interaction indices of all pairs from the same few coalitions: least squares whose residual has no interaction left.
 
 I_ij is a weighted sum of values, sum over T of c_ij(T) v(T). Take c_ij itself, over the weight of a row, as a feature:
 then the normal equations say that the residual has no interaction left, and the index of v is that of the fitted model,
@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from assay.kernel.errors import BadInput
-from assay.kernel.typing import Keep, Values
+from assay.kernel.typing import Keep
 from assay.probe.evaluator import Question
 from assay.probe.games import Estimate
 from assay.probe.strata import Stratum, draw
@@ -28,7 +28,7 @@ Array = npt.NDArray[np.float64]
 def pair_regression(
     n: int, rows: Sequence[int], columns: Sequence[int], budget: int, rng: np.random.Generator
 ) -> Question[Estimate]:
-    """Shapley interaction indices (rows, columns) of every pair of one player of each; rows and columns are disjoint."""
+    """Shapley interaction indices (rows, columns) of every pair of one player of each, two disjoint sets."""
     r, c = len(rows), len(columns)
     if set(rows) & set(columns) or not set(rows) | set(columns) <= set(range(n)):
         raise BadInput(f"interactions need two disjoint sets of the players 0 to {n - 1}; got {rows} and {columns}.")
@@ -71,9 +71,9 @@ def _index_features(
     stands_for = {n: 1.0, **{s.size: s.population / len(s.keep) for s in strata}}
     # 2 c by number of the pair's players that are in, for every size drawn: a coalition and its complement in one
     table = np.zeros((n + 1, 3))
-    for size, inside in product(stands_for, range(3)):
-        if 0 <= size - inside <= n - 2:
-            table[size, inside] = (-1) ** inside * 2 * _over(1, (n - 1) * comb(n - 2, size - inside))
+    for size, members in product(stands_for, range(3)):
+        if 0 <= size - members <= n - 2:
+            table[size, members] = (-1) ** members * 2 / ((n - 1) * comb(n - 2, size - members))
     scale = np.array([stands_for.get(size, 0.0) for size in range(n + 1)])
     inside = keep[:, list(rows)].astype(np.intp)[:, :, None] + keep[:, list(columns)][:, None, :]
     features = table[sizes[:, None, None], inside] * scale[sizes, None, None]
@@ -87,7 +87,7 @@ def _index_features(
                 if not 0 <= size - chosen <= n - len(pattern):
                     continue
                 first, second = pattern[0] + pattern[1], sum(pattern[2 - shared : 4 - shared])
-                chance = _over(comb(n - len(pattern), size - chosen), comb(n, size))
+                chance = comb(n - len(pattern), size - chosen) / comb(n, size)
                 overlap[shared] += count * chance * table[size, first] * table[size, second] * scale[size]
     row, column = np.eye(len(rows), dtype=np.intp), np.eye(len(columns), dtype=np.intp)
     shared_players = (row[:, None, :, None] + column[None, :, None, :]).reshape(features[0].size, -1)
@@ -109,8 +109,3 @@ def _within(keep: Keep, rows: Sequence[int], columns: Sequence[int], spare: int)
         else:
             features.append(y[:, side] * y[:, side].sum(axis=1, keepdims=True))
     return np.concatenate(features, axis=1)
-
-
-def _over(numerator: int, denominator: int) -> float:
-    """A ratio of whole numbers too large for floats."""
-    return numerator / denominator

@@ -118,7 +118,8 @@ class SoftMasks:
         means = np.stack([self._sum(group, values) / len(group) for group in groups])
         share = np.array([len(group) for group in groups]) / len(self.grids)
         error = means.std(axis=0, ddof=1) / np.sqrt(GROUPS) * small_sample(GROUPS - 1)
-        return np.tensordot(share.astype(np.float32), means, 1), error.astype(np.float32)
+        mean: Array = np.tensordot(share, means, 1).astype(np.float32)
+        return mean, error.astype(np.float32)
 
     def _sum(self, numbers: Numbers, values: Values) -> Array:
         """sum of value × mask in one matrix product: (h, m s) @ (m s, w)."""

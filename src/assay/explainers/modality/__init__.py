@@ -1,0 +1,24 @@
+"""One number for a sample or a dataset: how much of what the model does needs image and question together."""
+
+from __future__ import annotations
+
+from assay.explainers.modality.emap import Emap, Projection, emap, emap_of
+from assay.explainers.modality.harsanyi import Harsanyi
+from assay.explainers.modality.intershap import InterShap, Shares, intershap
+from assay.explainers.modality.pid import Information, pid
+from assay.explainers.modality.pid_features import pid_clusters, pid_gaussian
+
+__all__ = [
+    "Emap",
+    "Harsanyi",
+    "Information",
+    "InterShap",
+    "Projection",
+    "Shares",
+    "emap",
+    "emap_of",
+    "intershap",
+    "pid",
+    "pid_clusters",
+    "pid_gaussian",
+]

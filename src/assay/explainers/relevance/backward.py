@@ -1,0 +1,147 @@
+"""Operations whose forward is as usual and whose backward follows a rule of relevance propagation.
+
+All rules are written for gradient × input: where the gradient of the rule is g, the relevance of a value x is x · g. So
+a linear map, a sum and a residual connection need no rule: their plain gradient is the LRP-0 rule already.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+_NOTHING = 1e-10  # an input this small brings nothing; attnlrp's code adds as much to the divisor
+
+
+@dataclass(eq=False)
+class Tally:
+    """What was lost at softmaxes, per sample (n,), and where a value stopped being a number (first met)."""
+
+    n: int
+    lost: Tensor = field(init=False)
+    bad_values: str | None = None
+    bad_relevance: str | None = None
+
+    def __post_init__(self) -> None:
+        self.lost = torch.zeros(self.n, dtype=torch.float64)
+
+    def lose(self, amount: Tensor) -> None:
+        """Add relevance (n · anything, ...) to what was lost; batch first, windows of a sample side by side."""
+        self.lost += amount.detach().double().cpu().reshape(self.n, -1).sum(1)
+
+
+class Scaled(torch.autograd.Function):
+    """The value as it is, its gradient times `factor`: the share of a product that one of its two factors gets."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, factor: float) -> Tensor:
+        ctx.factor = factor
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor, None]:
+        return slopes[0] * ctx.factor, None
+
+
+class Counted(torch.autograd.Function):
+    """The value as it is. Its relevance times `share` is added to what was lost, its gradient times `factor` goes on.
+
+    `layer` is named if a gradient that comes in is not finite.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, factor: float, share: float, tally: Tally, layer: str) -> Tensor:
+        ctx.factor, ctx.share, ctx.tally, ctx.layer = factor, share, tally, layer
+        if share:
+            ctx.save_for_backward(x)
+        if tally.bad_values is None and not bool(x.isfinite().all()):
+            tally.bad_values = layer
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor, None, None, None, None]:
+        slope = slopes[0]
+        if ctx.tally.bad_relevance is None and not bool(slope.isfinite().all()):
+            ctx.tally.bad_relevance = ctx.layer
+        if ctx.share:
+            x = ctx.saved_tensors[0]
+            ctx.tally.lose(ctx.share * torch.einsum("n...d,n...d->n", wide(x), wide(slope)))
+        return slope if ctx.factor == 1 else slope * ctx.factor, None, None, None, None
+
+
+class Identity(torch.autograd.Function):
+    """y = f(x), each value by itself: all relevance goes through, so the gradient is y / x."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
+        ctx.save_for_backward(_ratio(wide(y), wide(x)))
+        return y.view_as(y)
+
+    @staticmethod
+    def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor, None]:
+        # In half precision the quotient may overflow where its product with the gradient does not.
+        return (slopes[0] * ctx.saved_tensors[0]).to(slopes[0].dtype), None
+
+
+class LayerNorm(torch.autograd.Function):
+    """(x - mean) / deviation · w + b with the deviation held fixed: what is left is linear."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, shape: list[int], weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor:
+        y, _, inverse = torch.native_layer_norm(x, shape, weight, bias, eps)
+        ctx.save_for_backward(inverse, weight)
+        ctx.axes = tuple(range(-len(shape), 0))
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor, None, None, None, None]:
+        inverse, weight = ctx.saved_tensors
+        slope = slopes[0] if weight is None else slopes[0] * weight
+        slope = (slope - slope.mean(ctx.axes, keepdim=True)) * inverse
+        return slope.to(slopes[0].dtype), None, None, None, None
+
+
+class Softmax(torch.autograd.Function):
+    """Attention weights, plain gradient (a first-order expansion), which loses relevance: how much is counted.
+
+    With s = softmax(x) and g the gradient at s, relevance Σ s g arrives and Σ x dx goes on. dx sums to 0 over a row, so x
+    may be replaced by log s, which differs from it by a constant.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, s: Tensor, tally: Tally) -> Tensor:
+        ctx.save_for_backward(s)
+        ctx.dtype, ctx.tally = x.dtype, tally
+        return s.view_as(s)
+
+    @staticmethod
+    def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor, None, None]:
+        s, g = wide(ctx.saved_tensors[0]), wide(slopes[0])
+        arriving = s * g
+        total = arriving.sum(-1, keepdim=True)
+        dx = arriving - s * total
+        passed = (dx * torch.where(s > 0, s, 1.0).log()).sum(-1, keepdim=True)
+        ctx.tally.lose(total - passed)
+        return dx.to(ctx.dtype), None, None
+
+
+def halves(x: Tensor) -> Tensor:
+    """The uniform rule: each of two factors gets half of a product's relevance."""
+    scaled: Tensor = Scaled.apply(x, 0.5)
+    return scaled
+
+
+def normalised(x: Tensor, p: float, dim: int, eps: float) -> Tensor:
+    """x / |x| with the length held fixed, as in norms."""
+    return x / x.detach().norm(p, dim, keepdim=True).clamp_min(eps)
+
+
+def wide(tensor: Tensor) -> Tensor:
+    return tensor if tensor.element_size() >= 4 else tensor.float()
+
+
+def _ratio(y: Tensor, x: Tensor) -> Tensor:
+    nothing = x.abs() < _NOTHING
+    return torch.where(nothing, 0.0, y / torch.where(nothing, 1.0, x))
