@@ -63,23 +63,11 @@ def audit(
 
     Prints what each shortcut would score per bucket: answer priors, bag of words, visual majority, dropped anchors.
     """
-    from assay.datasets.grid import buckets as all_buckets
-    from assay.datasets.grid import generate_batch
-    from assay.datasets.grid.audit import Auditor
-    from assay.datasets.grid.claims import batch_claims
+    from assay.datasets.grid import audit_generated
 
-    names = _chosen(buckets) or list(all_buckets(published_only=preset == "paper"))
     modes = ["pure", "spur"] if mode == "both" else [mode]
-    auditor, done, total = Auditor(deep=deep), 0, len(names) * len(modes) * per_bucket
     with Bar("audited samples") as progress:
-        for name in names:
-            for which in modes:
-                for first in range(0, per_bucket, 1024):
-                    span = range(first, min(first + 1024, per_bucket))
-                    auditor.add(batch_claims(generate_batch(name, span, seed, preset, which)))
-                    done += len(span)
-                    progress(done, total)
-    report = auditor.report()
+        report = audit_generated(per_bucket, seed, preset, _chosen(buckets), modes, deep, progress)
     typer.echo(str(report))
     if not report.ok:
         raise typer.Exit(1)

@@ -26,6 +26,6 @@ def demo(
     for name in SPECS:
         spec = Spec.read(spec_path(name))
         typer.echo(f"{name}: {spec.about}", err=True)
-        runs.append(run(spec, out / name, workers=workers, show=renderer(), fail_on_error=0.0).path)
+        runs.append(run(spec, out / name, workers=workers, show=renderer()).path)
     page = report(runs, out / "report")
     typer.echo(f"The page: {page.resolve().as_uri()}")

@@ -74,11 +74,26 @@ def run(
             log.start(len(done & {cell.id for cell in planned.cells}))
             reports = in_workers(planned, jobs, store, workers) if workers else in_process(planned, jobs, store)
             given_up = _follow(reports, log)
+            if not given_up:
+                _conclude(planned, finished, log)
             log("run_done", rows=log.rows, failures=log.failures, seconds=round(time.time() - log.began, 3))
     if given_up:
         raise RunFailed(f"{len(given_up)} jobs were given up, the first because {given_up[0]} Run again to retry them.")
     _check_failures(finished, fail_on_error)
     return finished
+
+
+def _conclude(planned: Plan, finished: Run, log: _Log) -> None:
+    """What the protocol makes of the whole run, where it has something to say (see `Finding`)."""
+    conclude = getattr(planned.protocol, "findings", None)
+    if conclude is None:
+        return
+    try:
+        findings = [finding.plain() for finding in conclude(finished.scores())]
+    except Exception as error:  # the rows stand, whatever became of their summary
+        log("warning", text=f"no findings: {type(error).__name__}: {error}")
+        findings = []
+    finished.store.write_json("findings.json", findings)
 
 
 def _follow(reports: Iterator[Report], log: _Log) -> list[str]:

@@ -1,3 +1,14 @@
 """Explainers by family. Each is a frozen dataclass called with a `probe.Session`; modules import no torch at import."""
 
-DECLARES = ("control", "gradient", "cam", "attention", "relevance", "vlm")
+DECLARES = (
+    "control",
+    "gradient",
+    "cam",
+    "attention",
+    "relevance",
+    "vlm",
+    "perturbation",
+    "shapley",
+    "interaction",
+    "modality",
+)

@@ -14,22 +14,22 @@ from assay.probe.session import Session
 Matrix = npt.NDArray[np.float64]  # (N, N): image, question
 
 
-def crossed(
-    session: Session, asking: Asking, target: str, pairs: Sequence[tuple[int, int]], visual: tuple[int, int] = (1, 1)
-) -> npt.NDArray[np.float64]:
-    """Values (pairs,) of one answer on image j with question k, in full batches; known ones come out of memory."""
+def crossed(session: Session, asking: Asking, wanted: Sequence[tuple[str, int, int]]) -> npt.NDArray[np.float64]:
+    """Values of (answer, image, question) triples, in full batches; known ones come out of memory."""
     requests = []
-    for j, k in pairs:
-        game = game_of(session, j, asking, visual=visual, target=target, question=k)
+    for target, image, question in wanted:
+        game = game_of(session, image, asking, visual=(1, 1), target=target, question=question)
         requests.append((game, np.ones((1, game.n), dtype=np.bool_)))
     return np.concatenate(session.evaluate(requests)) if requests else np.empty(0)
 
 
-def crossed_matrix(session: Session, asking: Asking, target: str, members: Sequence[int] | None = None) -> Matrix:
-    """(N, N) values of `target` for the samples `members` (default: all of the session)."""
-    members = range(len(session.samples)) if members is None else members
-    pairs = [(j, k) for j in members for k in members]
-    return crossed(session, asking, target, pairs).reshape(len(members), len(members))
+def crossed_matrices(session: Session, asking: Asking, wanted: Sequence[tuple[str, Sequence[int]]]) -> list[Matrix]:
+    """For each (answer, samples) its values (N, N) on the image of one with the question of another."""
+    triples = [(target, j, k) for target, members in wanted for j in members for k in members]
+    values = crossed(session, asking, triples)
+    ends = np.cumsum([len(members) ** 2 for _, members in wanted])
+    parts = np.split(values, ends[:-1])
+    return [part.reshape(len(members), -1) for part, (_, members) in zip(parts, wanted, strict=True)]
 
 
 def references(session: Session, i: int, count: int, name: str) -> list[int]:

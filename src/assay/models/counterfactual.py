@@ -73,14 +73,14 @@ def changed(batch: SceneBatch, change: str, seed: int) -> tuple[Rows, SceneBatch
 
 
 def _turn_relations(batch: SceneBatch, seed: int) -> SceneBatch | None:
-    """"left of" for "right of", "above" for "below", and back."""
+    """ "left of" for "right of", "above" for "below", and back."""
     if not batch.bucket.relational or batch.bucket.qtype == "REL":
         return None
     return replace(batch, directions=batch.directions ^ 1)
 
 
 def _swap_header(batch: SceneBatch, seed: int) -> SceneBatch | None:
-    """"How many" for "Is there any", and back."""
+    """ "How many" for "Is there any", and back."""
     if batch.bucket.task not in ("count", "exist"):
         return None
     return replace(batch, bucket=replace(batch.bucket, form=1 - batch.bucket.form))

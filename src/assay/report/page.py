@@ -62,6 +62,7 @@ def report(runs: Sequence[str | Path], out: str | Path, single_file: bool = Fals
                 (board.metric.protocol, evidence.protocols[board.metric.protocol], verdict(board)) for board in main
             ],
             cautions=cautions(evidence, main),
+            findings=[finding for run in evidence.runs for finding in run.findings()],
             core=Markup(to_json(core)),  # escaped by to_json: no tag can start in it
             blocks={name: Markup(text) for name, text in inside.blocks.items()},
             style=Markup(_asset("style.css")) if single_file else None,
@@ -131,9 +132,11 @@ def _about(evidence: Evidence) -> dict[str, Any]:
 
 def _environment() -> jinja2.Environment:
     loader = jinja2.FunctionLoader(lambda name: files("assay.report").joinpath("templates", name).read_text("utf-8"))
-    return jinja2.Environment(
+    environment = jinja2.Environment(
         loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
     )
+    environment.filters["figure"] = lambda value: f"{value:.3g}" if isinstance(value, float) else value
+    return environment
 
 
 def _asset(name: str) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import safetensors.numpy
 
 from assay.kernel.errors import BadInput
+from assay.kernel.finding import Finding
 from assay.results.shard import read_shard
 from assay.results.store import Store
 
@@ -60,6 +61,12 @@ class Run:
     @cached_property
     def manifest(self) -> dict[str, Any]:
         return dict(self.store.read_json("manifest.json"))
+
+    def findings(self) -> list[Finding]:
+        """What the protocol concluded when the run was last completed."""
+        if not self.store.path("findings.json").is_file():
+            return []
+        return [Finding.read(data) for data in self.store.read_json("findings.json")]
 
     def events(self) -> Iterator[dict[str, Any]]:
         return self.store.lines("events.jsonl")

@@ -128,9 +128,7 @@ def cluster_codes(clusters: npt.ArrayLike | None, keep: npt.NDArray[np.bool_]) -
     return pd.factorize(labels[keep])[0].astype(np.intp)
 
 
-def cluster_sums(
-    rows: Floats, clusters: npt.ArrayLike | None, keep: npt.NDArray[np.bool_]
-) -> tuple[Floats, Floats]:
+def cluster_sums(rows: Floats, clusters: npt.ArrayLike | None, keep: npt.NDArray[np.bool_]) -> tuple[Floats, Floats]:
     """Sums (g, c) and sizes (g,) of the clusters that rows (n, c), already without the missing, fall into."""
     codes = cluster_codes(clusters, keep)
     counts = np.bincount(codes).astype(np.float64)

@@ -1,9 +1,9 @@
 """Linear mixed model with crossed random intercepts (fsyn2026 Eq. 13): an explainer's effect, freed of its context.
 
-    fit = mixed_model(frame, "score", "explainer", random=("instance", "model", "dataset"), reference="control/random")
-    fit.coefficients        # coef, se, z, p, low, high: every explainer against the reference
-    fit.marginal_means()    # mean, se, low, high: every explainer by itself
-    fit.variances           # how much of the scatter is instance, model, dataset, residual
+fit = mixed_model(frame, "score", "explainer", random=("instance", "model", "dataset"), reference="control/random")
+fit.coefficients        # coef, se, z, p, low, high: every explainer against the reference
+fit.marginal_means()    # mean, se, low, high: every explainer by itself
+fit.variances           # how much of the scatter is instance, model, dataset, residual
 """
 
 from __future__ import annotations

@@ -51,9 +51,7 @@ def samples_to_separate(
     return high
 
 
-def detectable_difference(
-    n: int, sd: float, *, alpha: float = 0.05, power: float = 0.8, comparisons: int = 1
-) -> float:
+def detectable_difference(n: int, sd: float, *, alpha: float = 0.05, power: float = 0.8, comparisons: int = 1) -> float:
     """Smallest true mean difference that n pairs find with this power."""
     _check(sd, alpha, comparisons)
     if n < 2 or not 0 < power < 1:

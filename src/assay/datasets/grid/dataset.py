@@ -25,7 +25,7 @@ class GridDataset:
     preset: Literal["certified", "paper"] = "certified"
     cell: int = 64
     card: ClassVar[Card] = Card(
-        "grid", "questions about shapes on a grid; every sample carries the proof of what it takes to answer", "dataset",
+        "grid", "questions about shapes on a grid; each sample carries the proof of what it takes to answer", "dataset",
         citation="gridvqax2026",
     )  # fmt: skip
 

@@ -47,9 +47,7 @@ class _Task:
     folder: str | None  # where its images go; None where they are embedded
 
     def samples(self) -> list[GridSample]:
-        return assemble(
-            generate_batch(self.bucket, self.indices, self.seed, self.preset, self.mode, world=self.world)
-        )
+        return assemble(generate_batch(self.bucket, self.indices, self.seed, self.preset, self.mode, world=self.world))
 
 
 def export(

@@ -27,7 +27,7 @@ class Wording(NamedTuple):
 
 
 def noun_text(world: World, noun: Noun, plural: bool = False) -> str:
-    """"red circle", "circle" (shape only) or "red object" (colour only)."""
+    """ "red circle", "circle" (shape only) or "red object" (colour only)."""
     colour, shape = noun
     words = []
     if colour >= 0:
@@ -43,9 +43,7 @@ def word(
     bucket: Bucket, world: World, targets: Sequence[Noun], anchors: Sequence[Noun], directions: Sequence[int]
 ) -> Wording:
     """The question of a bucket about these nouns; anchors of side 1 come before those of side 2."""
-    return _word(
-        bucket, world, tuple(map(tuple, targets)), tuple(map(tuple, anchors)), tuple(directions)
-    )
+    return _word(bucket, world, tuple(map(tuple, targets)), tuple(map(tuple, anchors)), tuple(directions))
 
 
 @lru_cache(maxsize=65536)

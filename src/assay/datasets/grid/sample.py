@@ -177,9 +177,7 @@ def assemble(batch: SceneBatch) -> list[GridSample]:
     samples = []
     grids, roles = batch.grid, batch.roles.reshape(-1, size, size)
     prefix = f"grid/{batch.preset}/{batch.mode}/{bucket.name}/{batch.seed}"
-    for i, (index, wording, answer) in enumerate(
-        zip(batch.index.tolist(), batch.wordings, batch.answers, strict=True)
-    ):
+    for i, (index, wording, answer) in enumerate(zip(batch.index.tolist(), batch.wordings, batch.answers, strict=True)):
         samples.append(
             GridSample(
                 id=f"{prefix}/{index}",

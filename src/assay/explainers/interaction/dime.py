@@ -32,9 +32,9 @@ class Split(NamedTuple):
 class Dime(Asking):
     """UC = row mean + column mean - grand mean of the logits of N images × N questions; MI = logit - UC.
 
-    LIME alters the sample's image (or its words) in `alterations` ways, and the row (or column) follows. `part` says which
-    of the two is explained; the other one then costs nothing in the same session. `batch` is N at most. `variant`
-    "released" explains the whole logit where MI is asked for, as the public code of MultiViz does.
+    LIME alters the sample's image (or its words) in `alterations` ways, and the row (or column) follows. `part` says
+    which of the two is explained; the other one then costs nothing in the same session. `batch` is N at most.
+    `variant` "released" explains the whole logit where MI is asked for, as the public code of MultiViz does.
     """
 
     visual: str | tuple[int, int] = "superpixels"

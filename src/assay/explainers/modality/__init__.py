@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from assay.explainers.modality.emap import Emap, Projection, emap, emap_of
 from assay.explainers.modality.harsanyi import Harsanyi
-from assay.explainers.modality.intershap import InterShap, Shares, intershap
+from assay.explainers.modality.intershap import InterShap, Shares, intershap, values_of
 from assay.explainers.modality.pid import Information, pid
 from assay.explainers.modality.pid_features import pid_clusters, pid_gaussian
 
@@ -21,4 +21,5 @@ __all__ = [
     "pid",
     "pid_clusters",
     "pid_gaussian",
+    "values_of",
 ]

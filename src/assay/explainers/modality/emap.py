@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from assay.explainers.asking import Asking, ValueKind
-from assay.explainers.crossing import crossed_matrix, references
+from assay.explainers.crossing import crossed_matrices, references
 from assay.kernel.attribution import Attribution
 from assay.kernel.card import Card
 from assay.kernel.errors import BadInput
@@ -21,7 +21,7 @@ Array = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Projection:
-    """`projected` (N,) or (N, classes) are the additive model's logits of the paired inputs, `original` the model's own.
+    """`projected` (N,) or (N, classes) are the additive model's logits of the paired inputs, `original` the model's.
 
     `interaction_share` is the share of the two-way sum of squares that neither modality explains alone (0: additive,
     1: interaction only), averaged over classes by their sums of squares. `accuracy`, `projected_accuracy` and their
@@ -77,7 +77,8 @@ def emap_of(session: Session, answers: Sequence[str], value: ValueKind = "auto")
     """
     asking = Asking(value=value)
     references(session, 0, len(session.samples), "EMAP")
-    table = np.stack([crossed_matrix(session, asking, answer) for answer in answers], axis=-1)
+    everyone = range(len(session.samples))
+    table = np.stack(crossed_matrices(session, asking, [(answer, everyone) for answer in answers]), axis=-1)
     truth = [sample.answer for sample in session.samples]
     known = all(answer in answers for answer in truth)
     return emap(table, [list(answers).index(str(answer)) for answer in truth] if known else None)
@@ -108,10 +109,10 @@ class Emap:
         return self.batch**2
 
     def __call__(self, session: Session) -> list[Attribution]:
-        found = []
-        for i in range(len(session.samples)):
-            members = references(session, i, self.batch, self.card.name)
-            result = emap(crossed_matrix(session, Asking(value=self.value), session.targets[i], members))
-            scalar = float(result.original[0] - result.projected[0])
-            found.append(Attribution(scalar=scalar, signed=True, passes=len(members) ** 2))
-        return found
+        members = [references(session, i, self.batch, self.card.name) for i in range(len(session.samples))]
+        asked = list(zip(session.targets, members, strict=True))
+        results = [emap(matrix) for matrix in crossed_matrices(session, Asking(value=self.value), asked)]
+        return [
+            Attribution(scalar=float(found.original[0] - found.projected[0]), signed=True, passes=len(among) ** 2)
+            for found, among in zip(results, members, strict=True)
+        ]

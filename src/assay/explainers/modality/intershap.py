@@ -44,25 +44,35 @@ def intershap(values: npt.ArrayLike) -> Shares:
     return Shares(_share(terms), float(_share(terms.mean(axis=0, keepdims=True))[0]))
 
 
-def background_values(session: Session, i: int, batch: int, value: ValueKind) -> tuple[Array, int]:
-    """(4,) values of the answer to sample i, and passes: an absent modality is that of the other samples in turn.
+def background_values(session: Session, batch: int, value: ValueKind) -> tuple[Array, list[int]]:
+    """(N, 4) values of the answer to each sample, and passes: an absent modality is that of other samples in turn.
 
     Nothing present is the mean prediction, over the samples as they are.
     """
-    members = references(session, i, batch, "InterSHAP")
-    pairs = [(i, k) for k in members] + [(k, i) for k in members] + [(k, k) for k in members]
-    values = crossed(session, Asking(value=value), session.targets[i], pairs).reshape(3, -1)
-    image, question, nothing = values.mean(axis=1)
-    return np.array([nothing, image, question, values[0, 0]]), len(set(pairs))
+    wanted: list[tuple[str, int, int]] = []
+    passes = []
+    for i, target in enumerate(session.targets):
+        members = references(session, i, batch, "InterSHAP")
+        pairs = [(i, k) for k in members] + [(k, i) for k in members] + [(k, k) for k in members]
+        wanted += [(target, image, question) for image, question in pairs]
+        passes.append(len(set(pairs)))
+    values = crossed(session, Asking(value=value), wanted).reshape(len(session.samples), 3, -1)
+    image, question, nothing = values.mean(axis=2).T
+    return np.stack([nothing, image, question, values[:, 0, 0]], axis=1), passes
 
 
-def values_of(session: Session, absent: str, batch: int, value: ValueKind, zero: str) -> tuple[Array, list[int]]:
+def values_of(
+    session: Session,
+    absent: Literal["background", "zero"] = "background",
+    batch: int = 16,
+    value: ValueKind = "probability",
+    zero: str = "blur",
+) -> tuple[Array, list[int]]:
     """(N, 4) values of all samples of a session, as `intershap` takes them, and passes per sample."""
-    if absent == "zero":
-        table = four_values(session, Asking(zero=zero, value=value))
-        return table, [4] * len(table)
-    rows, passes = zip(*(background_values(session, i, batch, value) for i in range(len(session.samples))), strict=True)
-    return np.stack(rows), list(passes)
+    if absent == "background":
+        return background_values(session, batch, value)
+    table = four_values(session, Asking(visual=(1, 1), zero=zero, value=value))
+    return table, [4] * len(table)
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ Table = npt.NDArray[np.float64]  # (x1, x2, y)
 
 @dataclass(frozen=True)
 class Information:
-    """In bits. unique1 + unique2 + redundant + synergistic = total = I(X1 X2; Y). `gap` is the size of error to expect of each."""
+    """In bits; the four add up to I(X1 X2; Y). `gap` is the size of error to expect of each."""
 
     unique1: float
     unique2: float

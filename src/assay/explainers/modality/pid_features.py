@@ -82,7 +82,7 @@ def _union(h1: Array, h2: Array) -> float:
         k = noise(flat)
         return _bits(k + signal) - _bits(k)
 
-    start = 0.5 * h1 @ h2.T / max(np.linalg.norm(h1) * np.linalg.norm(h2), 1e-12)
+    start = 0.5 * h1 @ h2.T / max(float(np.linalg.norm(h1) * np.linalg.norm(h2)), 1e-12)
     found = minimize(
         bits, start.ravel(), method="L-BFGS-B", options={"maxiter": 2000, "maxfun": 200_000, "ftol": 1e-12}
     )

@@ -89,7 +89,9 @@ class LayerNorm(torch.autograd.Function):
     """(x - mean) / deviation · w + b with the deviation held fixed: what is left is linear."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, shape: list[int], weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor:
+    def forward(
+        ctx: Any, x: Tensor, shape: list[int], weight: Tensor | None, bias: Tensor | None, eps: float
+    ) -> Tensor:
         y, _, inverse = torch.native_layer_norm(x, shape, weight, bias, eps)
         ctx.save_for_backward(inverse, weight)
         ctx.axes = tuple(range(-len(shape), 0))
@@ -106,8 +108,8 @@ class LayerNorm(torch.autograd.Function):
 class Softmax(torch.autograd.Function):
     """Attention weights, plain gradient (a first-order expansion), which loses relevance: how much is counted.
 
-    With s = softmax(x) and g the gradient at s, relevance Σ s g arrives and Σ x dx goes on. dx sums to 0 over a row, so x
-    may be replaced by log s, which differs from it by a constant.
+    With s = softmax(x) and g the gradient at s, relevance Σ s g arrives and Σ x dx goes on. dx sums to 0 over a row, so
+    x may be replaced by log s, which differs from it by a constant.
     """
 
     @staticmethod

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn import functional
+from torch.nn.grad import conv2d_input
 
 from assay.explainers.relevance.backward import wide
 
@@ -34,7 +35,7 @@ def conv2d(x: Tensor, weight: Tensor, bias: Tensor | None, gamma: float, options
         return functional.conv2d(z, w, None, **options)
 
     def backwards(slope: Tensor, w: Tensor) -> Tensor:
-        found: Tensor = torch.nn.grad.conv2d_input(x.shape, w, slope, **options)
+        found: Tensor = conv2d_input(x.shape, w, slope, **options)
         return found
 
     found: Tensor = Gamma.apply(x, weight, bias, gamma, forwards, backwards, 1)
@@ -49,7 +50,14 @@ class Gamma(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, gamma: float, forwards: Apply, backwards: Apply, at: int
+        ctx: Any,
+        x: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        gamma: float,
+        forwards: Apply,
+        backwards: Apply,
+        at: int,
     ) -> Tensor:
         ctx.save_for_backward(x, weight, bias)
         ctx.gamma, ctx.forwards, ctx.backwards, ctx.at = gamma, forwards, backwards, at

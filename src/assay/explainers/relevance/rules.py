@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from functools import partial
 from types import TracebackType
 from typing import Any
 
@@ -72,14 +73,17 @@ class Propagation(TorchFunctionMode):
             _MULTI_HEAD: lambda _, *a, **k: self._multi_head(a, k),
         }
         if gammas is not None:
-            self._rules |= {functional.linear: self._linear, torch.conv2d: self._conv2d, functional.conv2d: self._conv2d}
+            self._rules |= {
+                functional.linear: self._linear,
+                torch.conv2d: self._conv2d,
+                functional.conv2d: self._conv2d,
+            }
 
     def __enter__(self) -> Propagation:
         for name in attention_modules(self._module):
-            part = submodule(self._module, name)
-            self._hook(part, lambda name=name: self._inside.append(name), self._inside.pop)
+            self._hook(submodule(self._module, name), partial(self._inside.append, name), self._inside.pop)
         if self._vision is not None:
-            self._hook(submodule(self._module, self._vision), lambda: self._look(True), lambda: self._look(False))
+            self._hook(submodule(self._module, self._vision), partial(self._look, True), partial(self._look, False))
         super().__enter__()
         return self
 
@@ -127,7 +131,11 @@ class Propagation(TorchFunctionMode):
         return self._watched(found) if self._inside and func not in (torch.mul, Tensor.mul) else found
 
     def _einsum(self, func: Any, equation: str, *operands: Tensor) -> Tensor:
-        return func(equation, *map(halves, operands)) if len(operands) == 2 and _both(*operands) else func(equation, *operands)
+        return (
+            func(equation, *map(halves, operands))
+            if len(operands) == 2 and _both(*operands)
+            else func(equation, *operands)
+        )
 
     def _quotient(self, func: Any, left: Any, right: Any, **kwargs: Any) -> Tensor:
         return func(left, right.detach() if _both(left, right) else right, **kwargs)

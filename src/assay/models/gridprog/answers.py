@@ -114,12 +114,14 @@ def _decide(made: Answering, world: World, path: str, weight: float) -> None:
     ahead = added(total, dict.fromkeys(second, -1.0), {"one": -0.5})
     yes = {"yes": weight / 2, "no": -weight / 2}
     exists = added({first[0]: 2 * DECIDE, "one": -DECIDE}, scaled(total, MORE))
-    made.units.extend((
-        Gated(_when("exist"), exists, yes),
-        Gated(scaled(ahead, STEP), {"task compare": 2 * DECIDE}, yes),
-        Gated(ALWAYS, {"task compare": -DECIDE}, yes),
-        Gated(_when("compare"), scaled(ahead, MORE), yes),
-    ))
+    made.units.extend(
+        (
+            Gated(_when("exist"), exists, yes),
+            Gated(scaled(ahead, STEP), {"task compare": 2 * DECIDE}, yes),
+            Gated(ALWAYS, {"task compare": -DECIDE}, yes),
+            Gated(_when("compare"), scaled(ahead, MORE), yes),
+        )
+    )
 
 
 def _where(made: Answering, path: str, weight: float) -> None:
@@ -146,7 +148,9 @@ def _either(made: Answering, world: World, weight: float) -> None:
     mark = _thermometer(made, world, "redundant", 1)[0]
     noticed = added({mark: 2.0, "one": -1.0}, {f"task {task}": 2.0 for task in TASKS})
     yes = {"yes": weight / 2, "no": -weight / 2}
-    made.units.extend((
-        Gated(scaled(noticed, 2.0), {"one": 2 * DECIDE}, yes),
-        Gated(ALWAYS, {"one": -DECIDE}, yes),
-    ))
+    made.units.extend(
+        (
+            Gated(scaled(noticed, 2.0), {"one": 2 * DECIDE}, yes),
+            Gated(ALWAYS, {"one": -DECIDE}, yes),
+        )
+    )

@@ -87,9 +87,7 @@ class GridVLMTrainee(Trainee):
         total = total + (answer + 0.1 * end if answering else 0 * (answer + end))
         return total, parts, self._choose(logits)
 
-    def _pointers(
-        self, batch: Batch, states: tuple[Tensor, ...], last: Tensor, clean: Tensor
-    ) -> dict[str, Tensor]:
+    def _pointers(self, batch: Batch, states: tuple[Tensor, ...], last: Tensor, clean: Tensor) -> dict[str, Tensor]:
         """Binary cross-entropy of every pointer the mode's mechanism has, over the samples that hide nothing."""
         device = last.device
         roles, word_roles, asked = supervision(batch, self.recipe.mode)

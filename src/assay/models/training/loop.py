@@ -122,9 +122,7 @@ def spread(recipe: Recipe, out: Path, resume: bool, devices: int) -> None:
 
 def _worker(rank: int, recipe: Recipe, out: Path, resume: bool, devices: int, port: int) -> None:
     backend = "nccl" if torch.cuda.is_available() else "gloo"
-    torch.distributed.init_process_group(
-        backend, init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=devices
-    )
+    torch.distributed.init_process_group(backend, init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=devices)
     try:
         run(recipe, out, resume, rank=rank, world=devices)
     finally:

@@ -5,17 +5,21 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from assay.kernel.attribution import Attribution, Part
 from assay.kernel.card import Card
+from assay.kernel.finding import Finding
 from assay.kernel.row import Outcomes
 from assay.kernel.sample import Sample
 from assay.metrics.localization import CorrectedMass, OtsuIoU, RelevanceMass
 from assay.probe.session import Session
 from assay.protocols.localize import MapMetric, Pairs, pair
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Mask = np.ndarray[Any, Any] | None
 Truths = Callable[[Sample, str | None], Mask]
@@ -111,6 +115,28 @@ class Grid:
     @property
     def scores(self) -> tuple[Card, ...]:
         return tuple(reading.card for reading in _READINGS)
+
+    def findings(self, scores: pd.DataFrame) -> list[Finding]:
+        """The verdict on every explainer, where both twins of a family explained the same samples."""
+        from assay.protocols.grid.verdict import (
+            sentences,
+            verdict,
+        )  # pandas and SciPy: `assay ls` need not wait for them
+
+        table = verdict(scores)
+        if table.empty:
+            return []
+        return [
+            Finding(
+                title="Which twin made this explanation?",
+                about="Both twins answer the same questions for different reasons. The AUC says how well a classifier, "
+                "fitted on other samples, tells them apart by what their explanations put on distractors, anchors and "
+                "relation words: 0.5 is blind, 1 sees.",
+                sentences=tuple(sentences(table)),
+                columns=tuple(table.columns),
+                rows=tuple(table.itertuples(index=False, name=None)),
+            )
+        ]
 
     def score(self, session: Session, attributions: Sequence[Attribution]) -> Mapping[str, Outcomes]:
         mechanism = session.model.mechanism
