@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from assay.datasets.grid.dataset import GridDataset
+from assay.datasets.grid_samples import GridDataset
 from assay.kernel.errors import UnknownName
 
 

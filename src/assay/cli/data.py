@@ -101,7 +101,7 @@ def _chosen(patterns: list[str] | None) -> list[str] | None:
     """Buckets by name or pattern, in the order of the taxonomy."""
     if not patterns:
         return None
-    from assay.datasets.grid.dataset import GridDataset
+    from assay.datasets.grid_samples import GridDataset
 
     if any(not pattern for pattern in patterns):
         raise BadInput("--bucket takes a name or a pattern; got an empty one.")

@@ -8,7 +8,6 @@ import typer
 
 from assay.cli.console import print_table, shipped_specs
 from assay.kernel.errors import UnknownName
-from assay.kernel.registry import KINDS, registered
 
 
 def ls(
@@ -18,6 +17,8 @@ def ls(
     ] = None,
 ) -> None:
     """List what can go into a run: protocols, datasets, models, explainers, metrics, shipped specs."""
+    from assay.kernel.registry import KINDS, registered
+
     kinds = {f"{kind}s": kind for kind in KINDS}
     if what is not None and what not in {*kinds, "specs"}:
         raise UnknownName("list", what, [*kinds, "specs"])

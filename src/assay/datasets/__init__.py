@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-DECLARES = ("arrays", "grid.dataset")
+DECLARES = ("arrays", "grid_samples")
 
 
 def __getattr__(name: str) -> Any:

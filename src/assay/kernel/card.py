@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Protocol
 
-from assay.kernel.typing import Direction
-
+Direction = Literal["higher", "lower", "none"]
 Kind = Literal["dataset", "model", "explainer", "metric", "protocol"]
 
 CAPABILITIES = {

@@ -25,4 +25,3 @@ Scalar = str | int | float | bool | None
 Meta = Mapping[str, Scalar]
 
 Space = Literal["pixel", "patch", "token", "cell", "superpixel"]
-Direction = Literal["higher", "lower", "none"]

@@ -40,7 +40,8 @@ class ShardView:
 
 
 COLUMNS = (
-    "cell", "protocol", "model", "dataset", "explainer", "metric", "sample", "answer", "value", "status", "reason", "passes",
+    "cell", "protocol", "model", "dataset", "explainer", "metric", "sample", "answer",
+    "value", "status", "reason", "passes",
 )  # fmt: skip
 
 

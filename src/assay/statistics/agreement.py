@@ -13,8 +13,8 @@ import numpy.typing as npt
 import pandas as pd
 from scipy import stats
 
+from assay.kernel.card import Direction
 from assay.kernel.errors import BadInput
-from assay.kernel.typing import Direction
 from assay.statistics.bootstrap import (
     Floats,
     bootstrap_statistic,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from assay.kernel.card import Direction
 from assay.kernel.errors import BadInput
-from assay.kernel.typing import Direction
 
 
 def pareto(frame: pd.DataFrame, cost: str, score: str, direction: Direction = "higher") -> pd.DataFrame:

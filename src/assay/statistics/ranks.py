@@ -15,8 +15,8 @@ import numpy.typing as npt
 import pandas as pd
 from scipy import stats
 
+from assay.kernel.card import Direction
 from assay.kernel.errors import BadInput
-from assay.kernel.typing import Direction
 from assay.statistics.bootstrap import Floats, cluster_sums, mean_draws
 from assay.statistics.multiple import adjust
 

@@ -20,8 +20,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from assay.kernel.card import Direction
 from assay.kernel.errors import BadInput
-from assay.kernel.typing import Direction
 from assay.statistics.bootstrap import Floats
 from assay.statistics.estimate import Estimate, columns_without_missing
 

@@ -39,7 +39,7 @@ class Extremal:
     budget: int = 2048
     search: Literal["auto", "gradient", "sampling"] = "auto"
     rate: float = 0.01
-    penalty: float = 300.0
+    penalty: float = 4900.0  # at the last step
     zero: str = "blur"
     card: ClassVar[Card] = Card(
         "perturbation/extremal",
@@ -47,7 +47,8 @@ class Extremal:
         "explainer",
         gives=frozenset({"visual"}),
         citation="Fong et al. 2019, Understanding deep networks via extremal perturbations; pixelrules2024",
-        departures="a bilinear mask instead of a smooth maximum; masks of all areas are averaged; "
+        departures="a bilinear mask instead of a smooth maximum; masks of all areas are averaged; the penalty starts "
+        "low; "
         "search by sampling where the model has no gradients",
         passes="areas × steps, or budget",
     )
@@ -94,7 +95,11 @@ class Extremal:
         return list(np.concatenate(masks).reshape(len(asked), len(self.areas), -1).mean(axis=1))
 
     def _followed(self, session: Session, asked: Sequence[ModelGame], rows: Sequence[tuple[int, float]]) -> Array:
-        """Masks (rows, cells²): gradient ascent with momentum, the penalty growing by 0.35 % a step as published."""
+        """Masks (rows, cells²) by gradient ascent with momentum.
+
+        The penalty grows from 1 to what it reaches as published (300 growing by 0.35 % for 800 steps). It must not be
+        strong at the start: all cells are equal then, and which of them it would lift is chance.
+        """
         import torch
         from torch.nn.functional import interpolate
 
@@ -112,19 +117,20 @@ class Extremal:
         kept = torch.tensor([max(1, round(area * n)) for _, area in rows], device=zero.device)
         wanted = (torch.arange(n, device=zero.device)[None] >= n - kept[:, None]).to(zero.dtype)  # sorted, ascending
         mask = torch.full((len(rows), 1, self.cells, self.cells), 0.5, device=zero.device, requires_grad=True)
-        speed, weight = torch.zeros_like(mask), self.penalty
+        speed = torch.zeros_like(mask)
         with evaluating(model.module), frozen(model.module), torch.enable_grad():
-            for _ in range(self.steps):
+            for step in range(self.steps):
+                weight = self.penalty ** (step / self.steps)
                 shade = interpolate(mask, size=zero.shape[-2:], mode="bilinear", align_corners=False)
                 shown = replace(inputs, pixels=torch.lerp(zero, inputs.pixels, shade), reuse={})
                 answer = model.log_probability(shown, targets)
                 off = (mask.flatten(1).sort(dim=1).values - wanted).square().mean(dim=1)
                 [slope] = torch.autograd.grad((answer - weight * off).sum(), mask)
                 with torch.no_grad():
-                    speed = 0.9 * speed + 0.1 * slope
+                    largest = slope.abs().amax(dim=(1, 2, 3), keepdim=True).clamp_min(1e-30)
+                    speed = 0.9 * speed + 0.1 * slope / largest  # so that `rate` is in units of the mask
                     mask += self.rate * speed
                     mask.clamp_(0, 1)
-                weight *= 1.0035
         return np.asarray(mask.detach().flatten(1).double().cpu().numpy())
 
 

@@ -98,7 +98,7 @@ def _relevance(
         joint = layer != PIXELS and in_sequence(session, seen, layer)
         text = at_text(session, inner[layer if joint else WORDS]) if WORDS in layers else None
         # On a layer over the joint sequence words are read there, and their embeddings would count twice.
-        total = sum(_per_sample(inner[at]) for at in ((layer,) if joint else layers))
+        total = _per_sample([inner[at] for at in ((layer,) if joint else layers)])
         scores, lost = seen.scores.double().cpu(), rules.tally.lost
     found = attributions(
         session,
@@ -113,8 +113,10 @@ def _relevance(
     ]
 
 
-def _per_sample(relevance: Tensor) -> Tensor:
-    return relevance.detach().double().cpu().flatten(1).sum(1)
+def _per_sample(relevance: list[Tensor]) -> Tensor:
+    import torch
+
+    return torch.stack([part.double().cpu().flatten(1).sum(1) for part in relevance]).sum(0)
 
 
 def _check_finite(name: str, tally: Tally, tensors: list[Tensor]) -> None:

@@ -1,4 +1,7 @@
-"""Dataset `grid`: certified samples as a run's dataset, buckets interleaved so that any first N covers them all."""
+"""Dataset `grid`: certified samples as a run's dataset, buckets interleaved so that any first N covers them all.
+
+Stands beside the package `grid` and loads it when first used, so that `assay ls` need not.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,6 @@ from fnmatch import fnmatch
 from functools import cached_property
 from typing import ClassVar, Literal
 
-from assay.datasets.grid.bucket import buckets as all_buckets
-from assay.datasets.grid.generate import generate
 from assay.kernel.card import Card
 from assay.kernel.errors import UnknownName
 from assay.kernel.sample import Sample
@@ -32,6 +33,8 @@ class GridDataset:
     @cached_property
     def names(self) -> tuple[str, ...]:
         """The buckets that were asked for, in the order of the taxonomy."""
+        from assay.datasets.grid.bucket import buckets as all_buckets
+
         known = all_buckets()
         if not self.buckets:
             return tuple(all_buckets(published_only=True))
@@ -57,6 +60,8 @@ class GridDataset:
 
     def load(self, start: int, stop: int) -> list[Sample]:
         """Position i is sample i // B of bucket i % B."""
+        from assay.datasets.grid.generate import generate
+
         count = len(self.names)
         slots: dict[int, Sample] = {}
         for b, name in enumerate(self.names):

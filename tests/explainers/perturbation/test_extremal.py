@@ -1,0 +1,72 @@
+"""Extremal perturbations find a small part that is enough, with gradients and without."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from asking_worlds import cells, white, world
+from torch import Tensor, nn
+
+from assay.explainers.perturbation import Extremal
+from assay.kernel.errors import BadInput
+from assay.kernel.sample import Sample
+from assay.models.classifier import classifier
+from assay.models.preprocessing import Preprocessing
+from assay.probe import Session
+
+
+def corner(bright: np.ndarray, words: list[set[str]]) -> np.ndarray:
+    """Cells 0, 1 and 4 decide."""
+    return 1 / (1 + np.exp(4 - 3 * bright[:, [0, 1, 4]].sum(axis=1)))
+
+
+def test_search_by_sampling_needs_scores_only() -> None:
+    model, seen = world(corner)
+    extremal = Extremal(areas=(3 / 16,), cells=4, budget=960, zero="black")
+    found = extremal(Session(model, [white(i=0), white(i=1)], ["yes"] * 2))
+    for attribution in found:
+        assert set(np.argsort(-attribution.visual.ravel())[:3]) == {0, 1, 4}
+        assert attribution.visual.sum() == pytest.approx(3)  # the area is held exactly
+        assert attribution.passes == 960
+        assert attribution.words is None
+    assert len(set(seen.seen)) <= 2 * 960
+
+
+class Corner(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.gain = nn.Parameter(torch.tensor(3.0))
+
+    def forward(self, pixels: Tensor) -> Tensor:
+        bright = torch.nn.functional.avg_pool2d(pixels.mean(1), 4).flatten(1)
+        score = self.gain * bright[:, [0, 1, 4]].sum(1) - 4
+        return torch.stack([score, torch.zeros_like(score)], dim=1)
+
+
+def test_search_by_gradient_holds_the_area_and_leaves_the_model_alone() -> None:
+    model = classifier(Corner(), Preprocessing((16, 16), (0.0,) * 3, (1.0,) * 3), labels=["yes", "no"])
+    samples = [Sample(f"w{i}", white().image) for i in range(2)]
+    found = Extremal(areas=(3 / 16,), cells=4, steps=300, zero="black", rate=0.05)(Session(model, samples, ["yes"] * 2))
+    for attribution in found:
+        assert set(np.argsort(-attribution.visual.ravel())[:3]) == {0, 1, 4}
+        assert attribution.visual.sum() == pytest.approx(3, abs=0.3)
+    assert model.module.gain.requires_grad
+    assert model.module.gain.grad is None
+
+
+def test_sizes_are_averaged() -> None:
+    model, _ = world(corner)
+    one = Extremal(areas=(1 / 16, 4 / 16), cells=4, budget=640, zero="black")(Session(model, [white()], ["yes"]))[0]
+    assert one.visual.sum() == pytest.approx(2.5)
+
+
+@pytest.mark.parametrize(("areas", "budget"), [((), 1000), ((1.0,), 1000), ((0.1, 0.2), 64)])
+def test_what_cannot_be_asked(areas: tuple[float, ...], budget: int) -> None:
+    model, _ = world(corner)
+    with pytest.raises(BadInput, match="areas"):
+        Extremal(areas=areas, cells=4, budget=budget)(Session(model, [white()], ["yes"]))
+
+
+def test_cells_helper_reads_images() -> None:
+    assert cells(white().image[None]).tolist() == [[1.0] * 16]
