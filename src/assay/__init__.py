@@ -9,15 +9,14 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from assay import datasets, metrics, models, probe, statistics
+    from assay import datasets, metrics, models, probe, report, statistics
     from assay.engine.explain import explain
     from assay.engine.run import run
-    from assay.kernel.attribution import Attribution
+    from assay.kernel.attribution import Attribution, resize_maps
     from assay.kernel.card import Card
     from assay.kernel.sample import Phrase, Region, Sample
     from assay.kernel.spec import Spec
     from assay.models import load_model
-    from assay.report import report
     from assay.results import load_run
 
 __version__ = "0.1.0"
@@ -32,14 +31,14 @@ _WHERE = {
     "explain": "assay.engine.explain",
     "load_model": "assay.models",
     "load_run": "assay.results",
-    "report": "assay.report",
+    "resize_maps": "assay.kernel.attribution",
     "run": "assay.engine.run",
 }
-_ROOMS = ("datasets", "metrics", "models", "probe", "statistics")
+_ROOMS = ("datasets", "metrics", "models", "probe", "report", "statistics")
 
 __all__ = [
     "Attribution", "Card", "Phrase", "Region", "Sample", "Spec", "datasets", "explain", "load_model", "load_run",
-    "metrics", "models", "probe", "report", "run", "statistics",
+    "metrics", "models", "probe", "report", "resize_maps", "run", "statistics",
 ]  # fmt: skip
 
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,17 @@ WORDS = {
 PAIRS = [(name, key) for name in NAMES for key in BUILDERS if (name, key) not in REFUSED]
 
 
+# Differences over small numbers: in float32 other kernels for another batch size show in the fifth digit.
+QUOTIENTS = {"cam/ablationcam", "cam/gradcam_pp", "cam/xgradcam"}
+
+
+@cache
+def in_double(key: str) -> Any:
+    wide = copy.deepcopy(model(key))
+    wide.module.double()
+    return wide
+
+
 def made(name: str, key: str) -> Any:
     return build("explainer", name, {**PARAMETERS.get(name, {}), **OF_A_PAIR.get((name, key), {})})
 
@@ -71,14 +83,15 @@ def state(module: torch.nn.Module) -> Any:
 @pytest.mark.parametrize(("name", "key"), PAIRS)
 def test_supported_pairs(name: str, key: str) -> None:
     """Together equals one by one; what the card says is given is given; nothing is left behind."""
-    explainer, session = made(name, key), asked(key)
-    model(key).answer(samples(key, 1))  # transformers puts its own hooks in at the first forward
+    built = in_double(key) if name in QUOTIENTS else model(key)
+    explainer, session = made(name, key), Session(built, samples(key), targets(key))
+    session.model.answer(samples(key, 1))  # transformers puts its own hooks in at the first forward
     before = state(session.torch_model.module)
     together = explainer(session)
     assert state(session.torch_model.module) == before
     assert len(together) == len(session.samples)
     for i, attribution in enumerate(together):
-        alone = explainer(asked(key).only(i))[0]
+        alone = explainer(session.only(i))[0]
         for part in ("visual", "words"):
             ours, other = getattr(attribution, part), getattr(alone, part)
             assert (ours is None) == (other is None)

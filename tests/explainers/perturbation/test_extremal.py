@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from asking_worlds import cells, white, world
+from asking_worlds import white, world
 from torch import Tensor, nn
 
 from assay.explainers.perturbation import Extremal
@@ -66,7 +66,3 @@ def test_what_cannot_be_asked(areas: tuple[float, ...], budget: int) -> None:
     model, _ = world(corner)
     with pytest.raises(BadInput, match="areas"):
         Extremal(areas=areas, cells=4, budget=budget)(Session(model, [white()], ["yes"]))
-
-
-def test_cells_helper_reads_images() -> None:
-    assert cells(white().image[None]).tolist() == [[1.0] * 16]

@@ -63,9 +63,6 @@ def test_error_bars_cover_the_limit() -> None:
     """The limit: all 2^16 coalitions of the image, penalty scaled down to nothing on both sides."""
     model, _ = world(entangled)
     sample = shades(1)[0]
-    session = Session(model, [sample], ["yes"])
-    game = session.game(0, visual=(4, 4), text=None)
-    del game
     keep = coalitions(16)
     values = entangled(
         keep * (sample.image.reshape(4, 4, 4, 4, 3)[:, 0, :, 0, 0].ravel() / 255), [set(WORDS)] * len(keep)

@@ -1,7 +1,7 @@
 """Chefer's rule for two streams that look at each other: relevance of each modality's tokens to each other's.
 
-For models with co-attention (LXMERT, encoder-decoder); a single sequence of both modalities needs only attention/generic.
-The maps come in the order in which the model computes them:
+For models with co-attention (LXMERT, encoder-decoder); a single sequence of both modalities needs attention/generic
+only. The maps come in the order in which the model computes them:
 
     relevance = Bimodal.start(n_image, n_text)
     for layer in model:

@@ -65,22 +65,19 @@ class Rise:
             session.rng(i, f"{self.card.name}/words").random((self.word_masks, game.n_text)) < self.keep
             for i, game in enumerate(asked)
         ]
-        said = session.evaluate(
-            [
-                (game, np.concatenate([np.ones((len(rows), 1), dtype=np.bool_), rows], axis=1))
-                for game, rows in zip(asked, spoken, strict=True)
-            ]
-        )
+        talking = [i for i, game in enumerate(asked) if game.n_text]
+        heard = session.evaluate([(asked[i], np.insert(spoken[i], 0, True, axis=1)) for i in talking])
+        said = dict(zip(talking, heard, strict=True))
         found = []
-        for i, game in enumerate(asked):
+        for i in samples:
             visual, error = drawn[i].weighed(values[i])
             frame, size = frame_of(session, i), session.samples[i].size
-            words, words_error = (None, None) if not game.n_text else weighed_words(spoken[i], said[i])
+            words, words_error = weighed_words(spoken[i], said[i]) if i in said else (None, None)
             found.append(
                 Attribution(
                     over_image(visual / self.keep, frame, size),
                     words,
-                    passes=self.masks + len(np.unique(spoken[i], axis=0)),
+                    passes=self.masks + (len(np.unique(spoken[i], axis=0)) if i in said else 0),
                     standard_error=over_image(error / self.keep, frame, size),
                     words_error=words_error,
                 )

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
-from assay.explainers.gradient.activation import in_sequence
-from assay.explainers.placing import WORDS, at_text, attributions, reads_text, wide
+from assay.explainers.placing import WORDS, at_text, attributions, in_sequence, reads_text, wide
 from assay.kernel.attribution import Attribution
 from assay.kernel.card import Card
 from assay.kernel.errors import BadInput

@@ -1,0 +1,50 @@
+"""What a protocol concludes is written with the run and shown on the page, as text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+import toys
+
+from assay.engine.run import run
+from assay.kernel.finding import Finding
+from assay.kernel.spec import Spec
+from assay.protocols.localization import Localization
+from assay.report import report
+
+
+@dataclass(frozen=True)
+class Concludes(Localization):
+    """Protocol `localization` with an opinion."""
+
+    card = Localization.card
+    fails: bool = False
+
+    def findings(self, scores: pd.DataFrame) -> Sequence[Finding]:
+        if self.fails:
+            raise ZeroDivisionError("no opinion")
+        return [Finding("Counted <b>rows</b>", "about", (f"There are {len(scores)} rows.",), ("n",), ((len(scores),),))]
+
+
+def test_findings_come_back_as_they_were(tmp_path: Path) -> None:
+    finished = run(Spec.parse(toys.spec(protocol=f"{__name__}:Concludes")), tmp_path, workers=0)
+    [finding] = finished.findings()
+    assert finding.sentences == ("There are 100 rows.",)
+    assert finding.rows == ((100,),)
+    page = report([tmp_path], tmp_path / "page").read_text()
+    assert "There are 100 rows." in page
+    assert "Counted &lt;b&gt;rows&lt;/b&gt;" in page
+
+
+def test_a_summary_that_fails_leaves_the_rows_and_a_warning(tmp_path: Path) -> None:
+    finished = run(Spec.parse(toys.spec(protocol={"name": f"{__name__}:Concludes", "fails": True})), tmp_path, workers=0)
+    assert finished.findings() == []
+    assert len(finished.scores()) == 100
+    assert "no findings: ZeroDivisionError: no opinion" in [e.get("text") for e in finished.events()]
+
+
+def test_protocols_without_findings_have_none(tmp_path: Path) -> None:
+    assert run(Spec.parse(toys.spec()), tmp_path, workers=0).findings() == []
