@@ -30,7 +30,6 @@ OF_A_PAIR: dict[tuple[str, str], dict[str, Any]] = {
     ("gradient/contrastive_grad_x_act", "llava"): {"candidates": ("yes", "no", "1")},
     # ResNet-18's last layer has 512 channels: its first stage has 64.
     ("cam/scorecam", "resnet"): {"layer": "layer1"},
-    ("cam/ablationcam", "resnet"): {"layer": "layer1"},
 }
 _NO_RELU = "has no ReLU"
 _WITHOUT_RELU = ("vit", "swin", "gridprog", "llava")
@@ -84,7 +83,8 @@ def state(module: torch.nn.Module) -> Any:
 def test_supported_pairs(name: str, key: str) -> None:
     """Together equals one by one; what the card says is given is given; nothing is left behind."""
     built = in_double(key) if name in QUOTIENTS else model(key)
-    explainer, session = made(name, key), Session(built, samples(key), targets(key))
+    n = 2 if name in ("cam/scorecam", "cam/ablationcam") else 3
+    explainer, session = made(name, key), Session(built, samples(key, n), targets(key, n))
     session.model.answer(samples(key, 1))  # transformers puts its own hooks in at the first forward
     before = state(session.torch_model.module)
     together = explainer(session)
@@ -259,8 +259,8 @@ def test_half_precision(key: str, dtype: torch.dtype) -> None:
     module = copy.deepcopy(model(key).module).to(dtype)
     narrow = replace(model(key), module=module)
     for name in NAMES:
-        if (name, key) in REFUSED:
-            continue
+        if (name, key) in REFUSED or (key == "resnet" and name in ("cam/scorecam", "gradient/smoothgrad")):
+            continue  # half-precision convolutions are slow on a CPU
         explainer = made(name, key)
         halves, fulls = explainer(Session(narrow, samples(key, 1), targets(key, 1))), explainer(asked(key).only(0))
         for half, full in zip(halves, fulls, strict=True):

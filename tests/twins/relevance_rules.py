@@ -1,7 +1,7 @@
 """Relevance propagation on explicit matrices, one sample, as R_j = Σ_k (share of j in k) R_k. No gradients anywhere.
 
-The network: x0 (L, d) tokens; per layer x += W_o · attention(norm(x)); x += MLP(norm(x)); the score is w · mean(norm(x)).
-Weights act on the right of rows: z = x W. Everything float64, no biases.
+The network: x0 (L, d) tokens; per layer x += W_o · attention(norm(x)); x += MLP(norm(x)); the score is
+w · mean(norm(x)). Weights act on the right of rows: z = x W. Everything float64, no biases.
 """
 
 from __future__ import annotations
@@ -93,7 +93,8 @@ def propagate(x0: Array, layers: list[Layer], readout: Array, kind: str, hold: b
         q, k, v = h @ layer.q, h @ layer.k, h @ layer.v
         memory["qkv"] = (q, k, v)
         for head in range(layer.heads):
-            mine, theirs = slice(head * size, (head + 1) * size), slice(head // group * size, (head // group + 1) * size)
+            shared = head // group
+            mine, theirs = slice(head * size, (head + 1) * size), slice(shared * size, (shared + 1) * size)
             scores = q[:, mine] @ k[:, theirs].T / np.sqrt(size)
             s = np.exp(scores - scores.max(1, keepdims=True))
             s /= s.sum(1, keepdims=True)

@@ -42,7 +42,12 @@ class AttentionWatch(TorchFunctionMode):
     """
 
     def __init__(
-        self, module: nn.Module, names: Sequence[str], differentiable: bool = False, heads: Sequence[str] = ()
+        self,
+        module: nn.Module,
+        names: Sequence[str],
+        differentiable: bool = False,
+        heads: Sequence[str] = (),
+        fused: bool = True,
     ) -> None:
         super().__init__()
         self.maps: dict[str, Tensor] = {}
@@ -53,6 +58,7 @@ class AttentionWatch(TorchFunctionMode):
         self._whole, self._factored = frozenset(names), frozenset(heads)
         self._softmax: dict[str, torch.Size] = {}
         self._differentiable = differentiable
+        self._fused = fused  # fused kernels have no second derivative
         self._inside: list[str] = []
         self._undo: list[Callable[[], None]] = []
 
@@ -103,7 +109,7 @@ class AttentionWatch(TorchFunctionMode):
         """(..., heads, queries, width). Dropout is left out: traces run in evaluation mode."""
         name = self._inside[-1]
         given = Heads(value, query, key, attn_mask, is_causal, scale)
-        if name in self._factored - self._whole:
+        if self._fused and name in self._factored - self._whole:
             out = _SDPA(query, key, value, attn_mask, 0.0, is_causal, scale=scale, enable_gqa=enable_gqa)
             return self._keep_heads(given, out)
         out = self._spelt_out(query, key, value, attn_mask, is_causal, scale, enable_gqa)

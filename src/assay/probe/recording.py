@@ -101,8 +101,9 @@ def run(ready: Ready, request: Request, create_graph: bool) -> Trace:
         stack.enter_context(torch.set_grad_enabled(differentiate))
         for name in (request.activations | request.gradients) - {PIXELS}:
             stack.enter_context(recorded(ready.module, name, seen, name in request.gradients))
-        watch = AttentionWatch(ready.module, whole, slopes_of_maps, factored) if whole or factored else None
-        if watch is not None:
+        watch = None
+        if whole or factored:
+            watch = AttentionWatch(ready.module, whole, slopes_of_maps, factored, fused=not create_graph)
             stack.enter_context(watch)
         pixels = _leaf(ready, PIXELS in request.gradients)
         if PIXELS in request.activations | request.gradients:

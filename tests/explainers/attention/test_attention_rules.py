@@ -70,7 +70,7 @@ def targets(key: str) -> list[str]:
 
 @cache
 def matrices(key: str, i: int) -> tuple[list[Any], list[Any], list[Any], list[Any], list[int]]:
-    """Attention, its gradients, values, output gradients of sample i asked alone (no padding), and the answer's rows."""
+    """Attention, its gradients, values, output gradients of sample i asked alone (unpadded), and the answer's rows."""
     adapter, target = model(key), targets(key)[i]
     everything = {"attention", "attention_gradients", "heads", "head_gradients"}
     with trace(adapter, samples()[i : i + 1], [target], want=everything) as seen:
@@ -163,7 +163,7 @@ TWINS: dict[str, tuple[Any, Callable[[str, int], Any]]] = {
 
 @pytest.mark.parametrize("key", BUILD)
 def test_explainers_equal_their_twins(key: str) -> None:
-    """The whole batch, padded, from one trace; the twins see one sample at a time, unpadded, and all of every matrix."""
+    """The whole batch, padded, from one trace; the twins see one sample at a time, unpadded, and whole matrices."""
     adapter = model(key)
     session = Session(adapter, samples(), targets(key))
     session.expect([explainer for explainer, _ in TWINS.values()])

@@ -56,7 +56,9 @@ class SpeltNorm(nn.Module):
 class Network(nn.Module):
     """Pixels (n, 3, 4·rows, 4·columns) to scores, without a single bias: patches, layers, mean, head."""
 
-    def __init__(self, layers: int, norm: str, gated: bool, heads: int, key_heads: int, fused: bool, seed: int = 0) -> None:
+    def __init__(
+        self, layers: int, norm: str, gated: bool, heads: int, key_heads: int, fused: bool, seed: int = 0
+    ) -> None:
         super().__init__()
         torch.manual_seed(seed)
         width = 8
@@ -94,9 +96,16 @@ class Network(nn.Module):
 
         return [
             twin.Layer(
-                w(a.q), w(a.k), w(a.v), w(a.o), w(self.gate[k]) if self.gated else None, w(self.up[k]), w(self.down[k]),
-                a.heads, a.key_heads,
-            )  # fmt: skip
+                q=w(a.q),
+                k=w(a.k),
+                v=w(a.v),
+                o=w(a.o),
+                gate=w(self.gate[k]) if self.gated else None,
+                up=w(self.up[k]),
+                down=w(self.down[k]),
+                heads=a.heads,
+                key_heads=a.key_heads,
+            )
             for k, a in enumerate(self.attention)
         ]
 
@@ -249,7 +258,7 @@ def _decoder(kind: str, implementation: str) -> Any:
 
 @pytest.mark.parametrize("kind", ["Llama", "Qwen2", "Qwen3", "Mistral"])
 def test_decoders_of_transformers(kind: str) -> None:
-    """Eager and fused attention give the same relevance; embeddings have the logit, or what the softmaxes left of it."""
+    """Eager and fused attention give the same relevance; embeddings have the logit, less what the softmaxes lose."""
     tokens = torch.arange(14).reshape(2, 7)
     for hold in (True, False):
         maps = []

@@ -112,6 +112,24 @@ def test_changed_samples_have_the_executors_truth(bucket: str) -> None:
         np.testing.assert_array_equal(recount(scenes).answer, scenes.answer)
 
 
+@pytest.mark.parametrize("bucket", CHANGED)
+def test_reworded_samples_are_answered_by_their_words(bucket: str) -> None:
+    from assay.datasets.grid.executor import WORDS, Asked, parse
+
+    scenes = generate_batch(bucket, range(60), seed=4, mode="spur")
+    after = change(scenes, 0.7, np.random.default_rng(1))
+    if scenes.bucket.qtype == "REL":
+        assert after is scenes
+        return
+    asked = Asked([parse(text, after.world) for text in after.questions], after.world)
+    matched = asked.execute(after.cells, dropped=frozenset(range(scenes.bucket.n_anchors)))
+    assert [WORDS.get(number, str(number)) for number in matched.tolist()] == after.answers
+    assert after.questions != scenes.questions
+    assert (after.cells == scenes.cells).all()
+    if scenes.bucket.relational:  # and the relations no longer hold at every target
+        assert (asked.execute(after.cells) != matched).any()
+
+
 def test_moved_directions_leave_no_crutch() -> None:
     """In changed REL scenes neither object's place alone gives the answer away as the anchor's does in pure ones."""
     scenes = generate_batch("D1_REL_F0_d0.3", range(1500), seed=4)

@@ -18,14 +18,18 @@ def first_component(features: Tensor, sign: Sign = "largest") -> Tensor:
 
     The direction of a component is arbitrary. "largest" turns it so that the entry of largest absolute value is
     positive (Chung and Ying 2025, Eq. 13), which does not depend on where things are in the image; "svd" takes what
-    LAPACK happens to give, as pytorch-grad-cam does. A sample with NaN gets a NaN map.
+    LAPACK happens to give, as pytorch-grad-cam does. A sample that is the same
+    everywhere has no component and gets zeros; one with NaN gets NaN.
     """
     n, _, rows, columns = features.shape
     places = features.flatten(2).transpose(1, 2).cpu().numpy()  # (n, places, c)
     centred = places - places.mean(axis=1, keepdims=True)
+    rounding = 4 * np.finfo(places.dtype).eps * np.abs(places).max(axis=(1, 2), initial=0.0)
     found = np.full((n, rows * columns), np.nan, dtype=places.dtype)
     for i, sample in enumerate(centred):
-        if np.isfinite(sample).all():
+        if np.abs(sample).max() <= rounding[i]:
+            found[i] = 0.0
+        elif np.isfinite(sample).all():
             found[i] = _project(sample) if sign == "largest" else sample @ np.linalg.svd(sample, False)[2][0]
     return torch.from_numpy(found.reshape(n, rows, columns)).to(features.device)
 

@@ -1,8 +1,9 @@
 """Interaction indices of all pairs from the same few coalitions: least squares whose residual has no interaction left.
 
-I_ij is a weighted sum of values, sum over T of c_ij(T) v(T). Take c_ij itself, over the weight of a row, as a feature:
-then the normal equations say that the residual has no interaction left, and the index of v is that of the fitted model,
-whichever other features are in it. Those take the noise out. (The same idea gives Shapley values by KernelSHAP.)
+I_ij is a weighted sum of values, sum over T of c_ij(T) v(T). At each size t the weight is A y_i y_j + B (y_i + y_j) + D
+with y = +-1 for kept or not. Regress v with weight A_t on y_i y_j, y_i B_t/A_t and D_t/A_t: the normal equations then
+say that every I_ij of the residual is zero, so the index of v is that of the fitted model, whichever other features are
+in it. Those take noise out. (The same idea gives Shapley values by KernelSHAP.) A quadratic game is fitted exactly.
 
 Complementary coalitions count alike in I_ij, so only e(S) = (v(S) + v(complement)) / 2 matters and main effects cancel.
 """
@@ -20,7 +21,7 @@ from assay.kernel.errors import BadInput
 from assay.kernel.typing import Keep
 from assay.probe.evaluator import Question
 from assay.probe.games import Estimate
-from assay.probe.strata import Stratum, draw
+from assay.probe.strata import draw
 
 Array = npt.NDArray[np.float64]
 
@@ -39,14 +40,23 @@ def pair_regression(
     values = yield np.concatenate([keep, ~keep])
     even = (values[: len(keep)] + values[len(keep) :]) / 2
 
-    features, gram = _index_features(n, keep, strata, rows, columns)
-    design = np.concatenate([features, _within(keep, rows, columns, len(keep) - r * c)], axis=1)
-    inverse = np.linalg.pinv(design.T @ design, hermitian=True)
-    toward = design @ inverse
+    size = keep.sum(axis=1)
+    slope, level, weight = _by_size(n)
+    stands_for = np.concatenate([[1.0], *(np.full(len(s.keep), s.population / len(s.keep)) for s in strata)])
+    weight = weight[size] * stands_for
+    y = np.where(keep, 1.0, -1.0)
+    across = (y[:, rows, None] * y[:, None, columns]).reshape(len(y), -1)
+    sized = y[:, [*rows, *columns]] * slope[size, None]
+    spare = len(keep) - r * c - r - c
+    design = np.concatenate([across, sized, level[size, None], _within(y, rows, columns, spare)], axis=1)
+    index_of = _indices_of_features(n, r, c, design.shape[1], slope, level)
+
+    inverse = np.linalg.pinv((design * weight[:, None]).T @ design, hermitian=True)
+    toward = (design * weight[:, None]) @ inverse
     b = toward.T @ even
     leverage = (toward * design).sum(axis=1)
     residual = (even - design @ b) / (1 - np.minimum(leverage, 0.99))  # a jackknife, HC3
-    influence = (toward[:, : r * c] * residual[:, None]) @ gram
+    influence = (toward * residual[:, None]) @ index_of
     variance = np.zeros(r * c)
     start = 1  # the first row, all and none, is a stratum of its own, seen in full
     for stratum in strata:
@@ -54,53 +64,34 @@ def pair_regression(
         if stratum.unseen > 0:
             variance += stratum.unseen * m * influence[start : start + m].var(axis=0, ddof=1)
         start += m
-    indices = gram @ b[: r * c]
-    return Estimate(indices.reshape(r, c), np.sqrt(variance).reshape(r, c), 2 * len(keep), "pair regression")
+    indices = (b @ index_of).reshape(r, c)
+    return Estimate(indices, np.sqrt(variance).reshape(r, c), 2 * len(keep), "pair regression")
 
 
 def least_pairs(n: int, r: int, c: int) -> int:
     """Three passes for each feature of the smallest model, or all there are."""
-    return min(3 * (r * c + r + c + 1) + 2 * n, int(2**n))
+    return min(3 * (r * c + 2 * (r + c) + 2) + 2 * n, int(2**n))
 
 
-def _index_features(
-    n: int, keep: Keep, strata: list[Stratum], rows: Sequence[int], columns: Sequence[int]
-) -> tuple[Array, Array]:
-    """c_ij of every row times the number of coalitions it stands for (m, r c), and the indices of these (r c, r c)."""
-    sizes = np.concatenate([[n], *(np.full(len(s.keep), s.size) for s in strata)]).astype(np.intp)
-    stands_for = {n: 1.0, **{s.size: s.population / len(s.keep) for s in strata}}
-    # 2 c by number of the pair's players that are in, for every size drawn: a coalition and its complement in one
-    table = np.zeros((n + 1, 3))
-    for size, members in product(stands_for, range(3)):
-        if 0 <= size - members <= n - 2:
-            table[size, members] = (-1) ** members * 2 / ((n - 1) * comb(n - 2, size - members))
-    scale = np.array([stands_for.get(size, 0.0) for size in range(n + 1)])
-    inside = keep[:, list(rows)].astype(np.intp)[:, :, None] + keep[:, list(columns)][:, None, :]
-    features = table[sizes[:, None, None], inside] * scale[sizes, None, None]
-
-    population = {n: 1, **{s.size: s.population for s in strata}}
-    overlap = [0.0, 0.0, 0.0]  # sum over all coalitions of the product of two features, by the players they share
-    for size, count in population.items():
-        for shared in range(3):
-            for pattern in product((0, 1), repeat=4 - shared):
-                chosen = sum(pattern)
-                if not 0 <= size - chosen <= n - len(pattern):
-                    continue
-                first, second = pattern[0] + pattern[1], sum(pattern[2 - shared : 4 - shared])
-                chance = comb(n - len(pattern), size - chosen) / comb(n, size)
-                overlap[shared] += count * chance * table[size, first] * table[size, second] * scale[size]
-    row, column = np.eye(len(rows), dtype=np.intp), np.eye(len(columns), dtype=np.intp)
-    shared_players = (row[:, None, :, None] + column[None, :, None, :]).reshape(features[0].size, -1)
-    return features.reshape(len(keep), -1), np.array(overlap)[shared_players]
+def _by_size(n: int) -> tuple[Array, Array, Array]:
+    """B/A, D/A and A, up to a factor, for sizes 0 .. n. Patterns that a size does not have are given what is handy."""
+    weights = np.array(
+        [
+            [(-1) ** inside / comb(n - 2, min(max(size - inside, 0), n - 2)) for inside in range(3)]
+            for size in range(n + 1)
+        ]
+    )
+    none, one, both = weights.T
+    a, b, d = (both - 2 * one + none) / 4, (both - none) / 4, (both + 2 * one + none) / 4
+    return b / a, d / a, a
 
 
-def _within(keep: Keep, rows: Sequence[int], columns: Sequence[int], spare: int) -> Array:
+def _within(y: Array, rows: Sequence[int], columns: Sequence[int], spare: int) -> Array:
     """Even features without any interaction between rows and columns: a constant, and pairs within each side.
 
     All such pairs where three rows are left for each; else each player's pairs with all others of its side in one.
     """
-    y = np.where(keep, 1.0, -1.0)
-    features = [np.ones((len(keep), 1))]
+    features = [np.ones((len(y), 1))]
     pairs = comb(len(rows), 2) + comb(len(columns), 2)
     for side in (list(rows), list(columns)):
         if spare > 3 * pairs:
@@ -109,3 +100,29 @@ def _within(keep: Keep, rows: Sequence[int], columns: Sequence[int], spare: int)
         else:
             features.append(y[:, side] * y[:, side].sum(axis=1, keepdims=True))
     return np.concatenate(features, axis=1)
+
+
+def _indices_of_features(n: int, r: int, c: int, features: int, slope: Array, level: Array) -> Array:
+    """(features, r c) interaction indices of the features themselves, in the order of the design."""
+    inside, outside, plain = 0.0, 0.0, 0.0  # of y_k slope(t) for k in the pair and not, and of level(t)
+    for size in range(n + 1):
+        for pattern in product((0, 1), repeat=3):  # i, j, and some other player k
+            if n == 2 and pattern[2]:
+                continue
+            players = 2 if n == 2 else 3
+            chosen = sum(pattern)
+            if not 0 <= size - chosen <= n - players:
+                continue
+            members = pattern[0] + pattern[1]
+            # number of coalitions of this pattern over the binomial of the index: a ratio, never the parts
+            times = comb(n - players, size - chosen) / ((n - 1) * comb(n - 2, size - members)) * (-1) ** members
+            inside += times * (2 * pattern[0] - 1) * slope[size]
+            outside += times * (2 * pattern[2] - 1) * slope[size]
+            plain += times * level[size]
+    row, column = np.eye(r).repeat(c, axis=1), np.tile(np.eye(c), r)  # which player is in which pair
+    single = np.concatenate([row, column])
+    found = np.zeros((features, r * c))
+    found[: r * c] = 4 * np.eye(r * c)
+    found[r * c : r * c + r + c] = single * inside + (1 - single) * outside
+    found[r * c + r + c] = plain
+    return found

@@ -32,7 +32,7 @@ class Information:
         return self.unique1 + self.unique2 + self.redundant + self.synergistic
 
 
-def pid(joint: npt.ArrayLike, tolerance: float = 1e-7) -> Information:
+def pid(joint: npt.ArrayLike, tolerance: float = 1e-6) -> Information:
     """The decomposition of Bertschinger et al. 2014 of a table of probabilities (or counts) p(x1, x2, y).
 
     >>> xor = np.zeros((2, 2, 2)); xor[0, 0, 0] = xor[1, 1, 0] = xor[0, 1, 1] = xor[1, 0, 1] = 1
@@ -61,7 +61,7 @@ def joint_information(p: Table) -> float:
     return information(p.reshape(-1, p.shape[2]))
 
 
-def least_information(p: Table, tolerance: float = 1e-7) -> tuple[float, float]:
+def least_information(p: Table, tolerance: float = 1e-6) -> tuple[float, float]:
     """The least I_Q(X1 X2; Y) in bits over all Q with the marginals (x1, y) and (x2, y) of P, and how near it is."""
     first, second = p.sum(axis=1), p.sum(axis=0)  # (x1, y), (x2, y)
     free = (first[:, None, :] > 0) & (second[None, :, :] > 0)
@@ -71,7 +71,7 @@ def least_information(p: Table, tolerance: float = 1e-7) -> tuple[float, float]:
     barrier = 0.1 / unknowns
     while True:
         for _ in range(50):
-            step, decrement = _newton(q, free, barrier)
+            step, decrement = _newton(q, free, barrier, first, second)
             if decrement < 1e-9 * barrier:
                 break
             q = _moved(q, step, free, barrier, decrement)
@@ -81,7 +81,7 @@ def least_information(p: Table, tolerance: float = 1e-7) -> tuple[float, float]:
         barrier *= 0.1
 
 
-def _newton(q: Table, free: npt.NDArray[np.bool_], barrier: float) -> tuple[Table, float]:
+def _newton(q: Table, free: npt.NDArray[np.bool_], barrier: float, first: Table, second: Table) -> tuple[Table, float]:
     """The Newton step of sum q log(q / q(x1, x2)) - barrier sum log q that keeps both marginals, and its decrement.
 
     The Hessian of a cell (x1, x2) is diagonal less a constant, so its inverse is diagonal plus rank one; multipliers of
@@ -108,8 +108,11 @@ def _newton(q: Table, free: npt.NDArray[np.bool_], barrier: float) -> tuple[Tabl
     system[n1 * ny :, : n1 * ny] = system[: n1 * ny, n1 * ny :].T
 
     downhill = -np.einsum("abyz,abz->aby", inverse, gradient)
-    wanted = np.concatenate([downhill.sum(axis=1).ravel(), downhill.sum(axis=0).ravel()])
-    multiplier = np.linalg.lstsq(system, wanted, rcond=1e-13)[0]
+    # what rounding has moved of the marginals is moved back
+    strayed = [(first - q.sum(axis=1)).ravel(), (second - q.sum(axis=0)).ravel()]
+    wanted = np.concatenate([downhill.sum(axis=1).ravel(), downhill.sum(axis=0).ravel()]) - np.concatenate(strayed)
+    unit = 1 / np.sqrt(np.maximum(np.diag(system), np.finfo(np.float64).tiny))  # near the boundary entries span decades
+    multiplier = unit * np.linalg.lstsq(unit[:, None] * system * unit, unit * wanted, rcond=1e-13)[0]
     pull = multiplier[: n1 * ny].reshape(n1, 1, ny) + multiplier[n1 * ny :].reshape(1, n2, ny)
     step = downhill - np.einsum("abyz,abz->aby", inverse, pull)
     return step, float(-(gradient * step).sum())

@@ -108,7 +108,7 @@ def shares(recipe: Recipe, chunk: int) -> Ints:
     progress = chunk * recipe.chunk / recipe.steps
     deepest = next((stage.depth for stage in recipe.curriculum if progress < stage.until), 3)
     weights = np.array([_weight(parse_bucket(name), recipe, deepest) for name in BUCKETS])
-    if progress >= 1:  # the last stage has most to teach where a place alone gave the answer
+    if progress >= 1 and recipe.mode == "pure":  # the last stage has most to teach where a place alone gave the answer
         weights *= [CHANGED_DIRECTIONS if "REL" in name else 1.0 for name in BUCKETS]
     exact = weights / weights.sum() * size
     counts = np.floor(exact).astype(np.int64)
@@ -132,11 +132,13 @@ def chunk_of_batches(recipe: Recipe, chunk: int, words: int) -> Batch:
     for name, first, count in zip(BUCKETS, before.tolist(), counts.tolist(), strict=True):
         if count:
             scenes = generate_batch(name, np.arange(first, first + count), seed=seed, mode=recipe.mode)
+            more = recipe.enriched
             if chunk * recipe.chunk >= recipe.steps:
                 scenes = change(scenes, recipe.changed, random)
+                more = max(more, recipe.refine_enriched)
             part = describe(scenes, words)
-            if recipe.enriched and scenes.bucket.task == "count":
-                enrich(part, scenes, recipe.enriched, random)
+            if more and scenes.bucket.task == "count":
+                enrich(part, scenes, more, random)
             parts.append(part)
     whole = Batch(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(Batch)))
     order = random.permutation(len(whole))

@@ -1,9 +1,10 @@
-"""Changed questions and scenes with their new truths, for the last stage of a reasoning twin's training.
+"""Changed questions and scenes with their new answers, for the last stage of training.
 
 Certified scenes are made for one question each, and a network may lean on that: in REL scenes the target stands in the
 middle, so the anchor's place alone gives the answer; another noun than the one asked for is never numerous in the way
 that targets are. Turned relations, other targets and free placement take these crutches away. Truth is recounted from
-the scene.
+the scene. A shortcut twin leans on relations too, since they hold at every target it ever saw: in its last stage they
+are drawn at random, and what matches the words is the answer.
 """
 
 from __future__ import annotations
@@ -34,14 +35,29 @@ Bools = npt.NDArray[np.bool_]
 
 
 def change(scenes: SceneBatch, share: float, random: np.random.Generator) -> SceneBatch:
-    """Turn or retarget a share of the questions (half each); of three REL scenes in four, move target and anchor."""
+    """Turn or retarget a share of the questions (half each); of three REL scenes in four, move target and anchor.
+
+    In spur: relations at random, and in half of these another target; REL stays as it is.
+    """
     chosen = random.random(len(scenes)) < share
+    if scenes.mode == "spur":
+        return _reword(scenes, chosen, random)
     if scenes.bucket.task == "direction":
         return _move(scenes, random.random(len(scenes)) < (0.75 if share else 0), random)
     turned = chosen & (random.random(len(scenes)) < 0.5) & scenes.bucket.relational
     directions = np.where(turned[:, None], scenes.directions ^ 1, scenes.directions)
     nouns = _retarget(scenes, chosen & ~turned, random)
     return recount(replace(scenes, directions=directions, target_nouns=nouns))
+
+
+def _reword(scenes: SceneBatch, chosen: Bools, random: np.random.Generator) -> SceneBatch:
+    """Questions of the same form whose relations mean nothing, answered by their words alone."""
+    if scenes.bucket.task == "direction":
+        return scenes
+    drawn = random.integers(0, 4, scenes.directions.shape)
+    directions = np.where(chosen[:, None], drawn, scenes.directions)
+    nouns = _retarget(scenes, chosen & (random.random(len(scenes)) < 0.5), random)
+    return recount(replace(scenes, directions=directions, target_nouns=nouns), relations=False)
 
 
 def _retarget(scenes: SceneBatch, chosen: Bools, random: np.random.Generator) -> Ints:
@@ -80,10 +96,11 @@ def relation_holds(world: World, anchor_cells: Ints, directions: Ints) -> Bools:
     return np.take_along_axis(table, directions[None, :, None, :], axis=0)[0]
 
 
-def recount(scenes: SceneBatch) -> SceneBatch:
-    """Roles, counts and answer as the question and the cells have them (all tasks but "direction")."""
+def recount(scenes: SceneBatch, relations: bool = True) -> SceneBatch:
+    """Roles, counts and answer as the question and the cells have them (all tasks but "direction"); without
+    `relations`, as the words alone have them."""
     bucket = scenes.bucket
-    holds = relation_holds(scenes.world, scenes.anchor_cells, scenes.directions)
+    holds = relation_holds(scenes.world, scenes.anchor_cells, scenes.directions) | (not relations)
     roles = np.where(scenes.cells > 0, DISTRACTOR, EMPTY)
     counts, first = [], 0
     for side, (target, other) in enumerate([(TARGET, ADVERSARIAL), (TARGET_2, ADVERSARIAL_2)][: bucket.sides]):

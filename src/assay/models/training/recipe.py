@@ -14,6 +14,7 @@ from assay.kernel.identity import digest
 
 ARCHITECTURES = ("gridnet", "gridvlm")
 MODES = ("pure", "spur")
+LAST_STAGE = ("refine_steps", "refine_rate", "changed", "refine_enriched")
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,7 @@ class Recipe:
     refine_steps: int = 0  # a last stage with changed questions and scenes, at a lower learning rate that falls to zero
     refine_rate: float = 4e-4
     changed: float = 0.4  # share of changed samples in that stage
+    refine_enriched: float = 0.0  # like `enriched`, in that stage alone
     detected: int = 8  # samples of each batch that the object queries are trained on (gridnet)
     roles: float = 2.0  # weight of the supervision by role
     checkpoint_minutes: float = 3.0
@@ -63,7 +65,7 @@ class Recipe:
         for name in ("steps", "batch", "chunk", "evaluate_every"):
             if getattr(self, name) < 1:
                 raise BadInput(f"recipe: {name} must be 1 or more; got {getattr(self, name)}.")
-        for name in ("altered", "enriched", "changed"):
+        for name in ("altered", "enriched", "changed", "refine_enriched"):
             if not 0 <= getattr(self, name) <= 1:
                 raise BadInput(f"recipe: {name} is a share from 0 to 1; got {getattr(self, name)}.")
         if not 0 < self.detected <= self.batch:
@@ -81,7 +83,8 @@ class Recipe:
     @property
     def end(self) -> str:
         """Name of how the run ends: the fall of the learning rate, then the last stage."""
-        return digest([self.steps, self.decay_steps, self.refine_steps, self.refine_rate, self.changed])
+        last = [self.refine_steps, self.refine_rate, self.changed, *filter(None, [self.refine_enriched])]
+        return digest([self.steps, self.decay_steps, *last])
 
     @property
     def trunk(self) -> int:
@@ -93,7 +96,7 @@ class Recipe:
         """Name of what decides the weights along the trunk: how often one looks or saves is left out, and so is the
         end, unless a curriculum is measured by it. A run can thus be prolonged from a checkpoint of its trunk."""
         named = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        for name in ("checkpoint_minutes", "evaluate_every", "refine_steps", "refine_rate", "changed"):
+        for name in ("checkpoint_minutes", "evaluate_every", *LAST_STAGE):
             del named[name]
         if not self.enriched:  # younger than the first recipes, whose names must stay
             del named["enriched"]

@@ -1,0 +1,188 @@
+"""Attention and relevance explainers: time and memory as ratios to one plain forward and backward, in one run.
+
+    PYTHONPATH=src:. python benchmarks/bench_attention.py [--memory-only | --time-only]
+
+Models: timm's ViT-small (224 px, batch 4) and an untrained gridvlm (a LLaVA of about a million parameters, batch 16);
+for memory a decoder of the same kind on a context of 2,000 tokens. Five explainers: rollout, grad_rollout, gar,
+generic, attnlrp. The plain pass is the model's own with fused attention, down to pixels and words; "frozen" leaves out
+the gradients of the parameters, which no explainer needs. Results are checked against whole matrices first.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import resource
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import timm
+import torch
+
+from assay.explainers.attention import Gar, Generic, GradRollout, Rollout
+from assay.explainers.relevance import AttnLrp
+from assay.kernel.sample import Sample
+from assay.models.classifier import classifier
+from assay.models.vlm import vlm
+from assay.probe import Session, trace
+from tests.models.tiny_llava import make_module, make_processor
+from tests.twins import attention_rules as rules
+
+FIVE = (Rollout(), GradRollout(), Gar(), Generic(), AttnLrp())
+QUESTION = "how many red circles are left of blue squares ?"
+
+
+def vit() -> tuple[Any, list[Sample], list[str]]:
+    torch.manual_seed(0)
+    model = classifier(timm.create_model("vit_small_patch16_224", num_classes=10))
+    rng = np.random.default_rng(0)
+    shown = [Sample(f"s{i}", rng.integers(0, 256, (224, 224, 3), dtype=np.uint8)) for i in range(4)]
+    return model, shown, ["1", "2", "3", "4"]
+
+
+def tiny_vlm() -> tuple[Any, list[Sample], list[str]]:
+    from assay.models.gridvlm.build import make_model
+    from assay.models.gridvlm.build import make_processor as grid_processor
+
+    torch.manual_seed(0)
+    model = vlm(make_model().eval(), grid_processor(), name="gridvlm")
+    rng = np.random.default_rng(0)
+    texts = [QUESTION.replace("?", "and above green square ?" if i % 2 else "?") for i in range(16)]
+    shown = [Sample(f"s{i}", rng.integers(0, 256, (384, 384, 3), dtype=np.uint8), t) for i, t in enumerate(texts)]
+    return model, shown, ["3"] * 16
+
+
+def long_vlm(side: int) -> tuple[Any, list[Sample], list[str]]:
+    """A LLaVA whose image alone is (side / 4)² tokens."""
+    processor = make_processor(side=side, patch=4)
+    module = make_module(processor, side=side, patch=4, vision=(2, 96), decoder=(5, 128), key_value_heads=4)
+    rng = np.random.default_rng(0)
+    shown = [Sample("long", rng.integers(0, 256, (side, side, 3), dtype=np.uint8), QUESTION)]
+    return vlm(module, processor, name="long"), shown, ["3"]
+
+
+def plain(session: Session, frozen: bool) -> None:
+    """The model's own forward and backward of the same scores."""
+    model = session.torch_model
+    for parameter in model.module.parameters():
+        parameter.requires_grad_(not frozen)
+        parameter.grad = None
+    inputs = session.inputs
+    pixels = inputs.pixels.detach().clone().requires_grad_()
+    from dataclasses import replace
+
+    model.readout(replace(inputs, pixels=pixels), session.targets).sum().backward()
+    for parameter in model.module.parameters():
+        parameter.requires_grad_(True)
+        parameter.grad = None
+
+
+def fresh(model: Any, shown: list[Sample], targets: list[str], inputs: Any) -> Session:
+    """A session that knows nothing but its encoded inputs, which both sides have for nothing."""
+    session = Session(model, shown, targets)
+    session.__dict__["inputs"] = inputs
+    return session
+
+
+def explain(session: Session, chosen: tuple[Any, ...] = FIVE) -> list[Any]:
+    session.expect(chosen)
+    found = [explainer(session) for explainer in chosen]
+    session.close()
+    return found
+
+
+def check(model: Any, shown: list[Sample], targets: list[str]) -> None:
+    """Rollout and generic against whole matrices, on the first sample."""
+    session = Session(model, shown[:1], targets[:1])
+    with trace(model, shown[:1], targets[:1], want={"attention", "attention_gradients"}) as seen:
+        attention = [maps[0].double().numpy() for maps in seen.attention.values()]
+        gradients = [maps[0].double().numpy() for maps in seen.attention_gradients.values()]
+        layout = seen.layout
+    assert layout is not None
+    where = list(layout.visual or ())
+    rolled = rules.rollout([a.mean(0) for a in attention])[layout.readout][where]
+    np.testing.assert_allclose(Rollout()(session)[0].visual.ravel(), rolled, rtol=1e-3, atol=1e-6)
+    chefer = rules.chefer(attention, gradients)[layout.readout][where]
+    np.testing.assert_allclose(Generic()(session)[0].visual.ravel(), chefer, rtol=1e-3, atol=1e-6)
+
+
+def times(runs: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:
+    """Best CPU time of each, measured in turns, so that a busy machine is busy for all."""
+    best = dict.fromkeys(runs, float("inf"))
+    for run in runs.values():
+        run()
+    for _ in range(repeats):
+        for name, run in runs.items():
+            start = time.process_time()
+            run()
+            best[name] = min(best[name], time.process_time() - start)
+    return best
+
+
+def report_time(name: str, made: tuple[Any, list[Sample], list[str]], repeats: int) -> None:
+    check(*made)
+    inputs = Session(*made).inputs
+    runs: dict[str, Callable[[], object]] = {
+        "plain": lambda: plain(fresh(*made, inputs), frozen=False),
+        "plain, frozen": lambda: plain(fresh(*made, inputs), frozen=True),
+        "all five": lambda: explain(fresh(*made, inputs)),
+    }
+    for explainer in FIVE:
+        runs[explainer.card.name] = lambda explainer=explainer: explain(fresh(*made, inputs), (explainer,))
+    best = times(runs, repeats)
+    print(f"{name}: plain forward and backward {best['plain'] * 1e3:.0f} ms, frozen {best['plain, frozen'] * 1e3:.0f} ms")
+    for run, seconds in best.items():
+        if not run.startswith("plain"):
+            print(f"  {run:24} {seconds / best['plain']:5.2f}× plain, {seconds / best['plain, frozen']:5.2f}× frozen")
+
+
+def peak(what: str, side: int, queue: Any) -> None:
+    """Highest resident memory above what the process held before, in MB, in a process of its own."""
+    torch.set_num_threads(1)
+    made = long_vlm(side)
+    inputs = Session(*made).inputs
+    small = long_vlm(32)
+    plain(Session(*small), frozen=True)  # whatever is loaded on first use
+    explain(Session(*small))
+    with open("/proc/self/statm") as file:
+        before = int(file.read().split()[1]) * resource.getpagesize() / 2**20
+    if what.startswith("plain"):
+        plain(fresh(*made, inputs), frozen=what.endswith("frozen"))
+    else:
+        explain(fresh(*made, inputs), FIVE if what == "all five" else tuple(e for e in FIVE if e.card.name == what))
+    queue.put((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024 - before, inputs.other["before"].shape[1]))
+
+
+def report_memory(side: int) -> None:
+    context = multiprocessing.get_context("spawn")
+    found: dict[str, float] = {}
+    length = 0
+    for what in ("plain", "plain, frozen", "all five", *(e.card.name for e in FIVE)):
+        queue = context.Queue()
+        process = context.Process(target=peak, args=(what, side, queue))
+        process.start()
+        found[what], length = queue.get()
+        process.join()
+    print(f"memory, context of {length} tokens before the question (five layers, four heads, width 128):")
+    for what, size in found.items():
+        print(f"  {what:24} {size:7.1f} MB, {size / found['plain']:4.2f}× plain, {size / found['plain, frozen']:4.2f}× frozen")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--time-only", action="store_true")
+    parser.add_argument("--memory-only", action="store_true")
+    parser.add_argument("--repeats", type=int, default=5)
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    if not options.memory_only:
+        report_time("gridvlm, batch 16", tiny_vlm(), options.repeats)
+        report_time("ViT-small, batch 4", vit(), options.repeats)
+    if not options.time_only:
+        report_memory(180)  # 45 × 45 = 2,025 visual tokens
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,186 @@
+"""CAMs beside pytorch-grad-cam's, on the same models and inputs, CPU seconds in one run. Results are compared first.
+
+python benchmarks/bench_cams.py              # six single-pass CAMs, ResNet-18 and ViT-tiny, 224 px, batch 16
+python benchmarks/bench_cams.py --asking     # ScoreCAM and AblationCAM too: minutes
+python benchmarks/bench_cams.py --memory     # integrated gradients: peak memory against batch size and steps
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import cv2
+import numpy as np
+import pytorch_grad_cam as peer
+import timm
+import torch
+import torchvision
+from pytorch_grad_cam.ablation_layer import AblationLayer, AblationLayerVit
+from pytorch_grad_cam.utils.model_targets import ClassifierOutputTarget
+from pytorch_grad_cam.utils.reshape_transforms import vit_reshape_transform
+
+from assay.explainers import cam
+from assay.explainers.gradient import IntegratedGradients
+from assay.kernel.sample import Sample
+from assay.models.classifier import Classifier, classifier
+from assay.models.preprocessing import Preprocessing
+from assay.probe import Session
+
+SIX = [
+    (cam.GradCam(), peer.GradCAM),
+    (cam.GradCamPlusPlus(), peer.GradCAMPlusPlus),
+    (cam.XGradCam(), peer.XGradCAM),
+    (cam.LayerCam(), peer.LayerCAM),
+    (cam.EigenCam(), peer.EigenCAM),
+    (cam.EigenGradCam(), peer.EigenGradCAM),
+]
+# Compared with the sign that LAPACK gives, as the peer has it; timed as they are by default.
+COMPARED = [replace(explainer, sign="svd") if hasattr(explainer, "sign") else explainer for explainer, _ in SIX]
+
+
+def models() -> dict[str, Classifier]:
+    torch.manual_seed(0)
+    resnet = torchvision.models.resnet18()
+    vit = timm.create_model("vit_tiny_patch16_224")
+    torch.nn.init.normal_(vit.head.weight)
+    return {
+        name: classifier(module, Preprocessing((224, 224)), name=name)
+        for name, module in (("ResNet-18", resnet), ("ViT-tiny", vit))
+    }
+
+
+def images(n: int) -> list[Sample]:
+    rng = np.random.default_rng(0)
+    return [Sample(f"s{i}", rng.integers(0, 256, (224, 224, 3), dtype=np.uint8)) for i in range(n)]
+
+
+def resized(maps: list[Any]) -> Any:
+    """The peer's own last steps, so that both sides end with the same arrays."""
+    done = []
+    for shown in maps:
+        for size in (None, (224, 224)):
+            shown = shown if size is None else cv2.resize(np.float32(shown), size)
+            shown = shown - shown.min()
+            shown = shown / (shown.max() + 1e-7)
+        done.append(shown)
+    return np.stack(done)
+
+
+def ours(model: Classifier, n: int, explainers: list[Any]) -> list[Any]:
+    session = Session(model, images(n), ["1"] * n)
+    session.expect(explainers)
+    return [resized([found.visual for found in explainer(session)]) for explainer in explainers]
+
+
+def theirs(model: Classifier, n: int, kinds: list[tuple[Any, dict[str, Any]]]) -> list[Any]:
+    pixels = model.encode(images(n)).pixels
+    layer = model.module.get_submodule(model.layers["vision.last"])
+    reshape = vit_reshape_transform if model.name == "ViT-tiny" else None
+    found = []
+    for kind, options in kinds:
+        with kind(model.module, [layer], reshape_transform=reshape, **options) as method, quiet():
+            found.append(method(pixels, [ClassifierOutputTarget(1)] * n, aug_smooth=False, eigen_smooth=False))
+    return found
+
+
+@contextlib.contextmanager
+def quiet() -> Any:
+    with contextlib.redirect_stderr(io.StringIO()):
+        yield
+
+
+def seconds(work: Callable[[], object], repeats: int) -> float:
+    """The least CPU time of some tries: other work on the machine only adds."""
+    best = float("inf")
+    for _ in range(repeats):
+        start = time.process_time()
+        work()
+        best = min(best, time.process_time() - start)
+    return best
+
+
+def compare(
+    name: str,
+    mine: Callable[[], list[Any]],
+    peers: Callable[[], list[Any]],
+    same: Callable[[], list[Any]],
+    repeats: int,
+) -> None:
+    apart = max(float(np.abs(a - b).max()) for a, b in zip(same(), peers(), strict=True))
+    assert apart < 1e-3, f"{name}: maps differ by {apart}"
+    fast, slow = seconds(mine, repeats), seconds(peers, repeats)
+    print(f"{name:42} ours {fast:7.2f} s   peer {slow:7.2f} s   {slow / fast:6.1f}×   maps within {apart:.0e}")
+
+
+def single_pass(built: dict[str, Classifier]) -> None:
+    for name, model in built.items():
+        compare(
+            f"six single-pass CAMs, {name}, batch 16",
+            lambda model=model: ours(model, 16, [explainer for explainer, _ in SIX]),
+            lambda model=model: theirs(model, 16, [(kind, {}) for _, kind in SIX]),
+            lambda model=model: ours(model, 16, COMPARED),
+            repeats=3,
+        )
+        bare = seconds(lambda model=model: Session(model, images(16), ["1"] * 16).trace(("vision.last",)), 3)
+        print(f"{'  of which encoding and the one trace':42}      {bare:7.2f} s")
+
+
+def asking(built: dict[str, Classifier]) -> None:
+    for name, model in built.items():
+        layer = AblationLayerVit() if name == "ViT-tiny" else AblationLayer()
+        pairs = [
+            ("ScoreCAM", cam.ScoreCam(), (peer.ScoreCAM, {})),
+            ("AblationCAM", cam.AblationCam(variant="released"), (peer.AblationCAM, {"ablation_layer": layer})),
+        ]
+        for title, explainer, kind in pairs:
+            compare(
+                f"{title}, {name}, one image",
+                lambda model=model, explainer=explainer: ours(model, 1, [explainer]),
+                lambda model=model, kind=kind: theirs(model, 1, [kind]),
+                lambda model=model, explainer=explainer: ours(model, 1, [explainer]),
+                repeats=1,
+            )
+
+
+def memory() -> None:
+    """Peak resident memory of a fresh process, less what it holds before the explainer is called."""
+    for batch, steps in ((4, 20), (4, 100), (16, 20), (16, 100)):
+        command = [sys.executable, __file__, "--peak", str(batch), str(steps)]
+        grown = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+        print(f"integrated gradients, ResNet-18, 8 images, {steps:3} steps, batch_size {batch:2}: {grown} MB")
+
+
+def peak(batch: int, steps: int) -> None:
+    session = Session(models()["ResNet-18"], images(8), ["1"] * 8)
+    session.trace(("vision.last",))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    IntegratedGradients(steps=steps, batch_size=batch)(session)
+    print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--asking", action="store_true")
+    parser.add_argument("--memory", action="store_true")
+    parser.add_argument("--peak", type=int, nargs=2, default=None, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    cv2.setNumThreads(1)
+    if arguments.peak:
+        peak(*arguments.peak)
+    else:
+        built = models()
+        single_pass(built)
+        if arguments.asking:
+            asking(built)
+        if arguments.memory:
+            memory()
