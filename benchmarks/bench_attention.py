@@ -132,10 +132,11 @@ def report_time(name: str, made: tuple[Any, list[Sample], list[str]], repeats: i
     for explainer in FIVE:
         runs[explainer.card.name] = lambda explainer=explainer: explain(fresh(*made, inputs), (explainer,))
     best = times(runs, repeats)
-    print(f"{name}: plain forward and backward {best['plain'] * 1e3:.0f} ms, frozen {best['plain, frozen'] * 1e3:.0f} ms")
+    whole, frozen = best["plain"], best["plain, frozen"]
+    print(f"{name}: plain forward and backward {whole * 1e3:.0f} ms, frozen {frozen * 1e3:.0f} ms")
     for run, seconds in best.items():
         if not run.startswith("plain"):
-            print(f"  {run:24} {seconds / best['plain']:5.2f}× plain, {seconds / best['plain, frozen']:5.2f}× frozen")
+            print(f"  {run:24} {seconds / whole:5.2f}× plain, {seconds / frozen:5.2f}× frozen")
 
 
 def peak(what: str, side: int, queue: Any) -> None:
@@ -166,8 +167,9 @@ def report_memory(side: int) -> None:
         found[what], length = queue.get()
         process.join()
     print(f"memory, context of {length} tokens before the question (five layers, four heads, width 128):")
+    whole, frozen = found["plain"], found["plain, frozen"]
     for what, size in found.items():
-        print(f"  {what:24} {size:7.1f} MB, {size / found['plain']:4.2f}× plain, {size / found['plain, frozen']:4.2f}× frozen")
+        print(f"  {what:24} {size:7.1f} MB, {size / whole:4.2f}× plain, {size / frozen:4.2f}× frozen")
 
 
 def main() -> None:

@@ -40,7 +40,8 @@ def test_findings_come_back_as_they_were(tmp_path: Path) -> None:
 
 
 def test_a_summary_that_fails_leaves_the_rows_and_a_warning(tmp_path: Path) -> None:
-    finished = run(Spec.parse(toys.spec(protocol={"name": f"{__name__}:Concludes", "fails": True})), tmp_path, workers=0)
+    spec = Spec.parse(toys.spec(protocol={"name": f"{__name__}:Concludes", "fails": True}))
+    finished = run(spec, tmp_path, workers=0)
     assert finished.findings() == []
     assert len(finished.scores()) == 100
     assert "no findings: ZeroDivisionError: no opinion" in [e.get("text") for e in finished.events()]

@@ -38,9 +38,7 @@ def registered(kind: Kind) -> dict[str, type[Carded]]:
         cls = _load_class(value)
         if cls.card.kind == kind:
             if cls.card.name in found:
-                raise BadInput(
-                    f"{value} registers {cls.card.name!r}, which {found[cls.card.name]} has taken already."
-                )
+                raise BadInput(f"{value} registers {cls.card.name!r}, which {found[cls.card.name]} has taken already.")
             found[cls.card.name] = cls
     return found
 

@@ -17,27 +17,27 @@ from torch import Tensor
 from assay.probe.heads import Heads
 
 Fusion = Literal["mean", "max", "min"]
-Fuse = Callable[[Heads, Heads, Tensor], Tensor]  # (weights of, gradients of, query rows) -> (n, rows, K)
+# (weights (n, heads, rows, K), whose gradients, query rows) -> (n, rows, K)
+Fuse = Callable[[Tensor, Heads, Tensor], Tensor]
 
 
 def plain(fusion: Fusion) -> Fuse:
     """The attention itself, heads fused."""
 
-    def fuse(seen: Heads, _: Heads, rows: Tensor) -> Tensor:
-        weights = seen.weights(rows)
+    def fuse(weights: Tensor, _: Heads, __: Tensor) -> Tensor:
         return weights.mean(1) if fusion == "mean" else weights.amax(1) if fusion == "max" else weights.amin(1)
 
     return fuse
 
 
-def positive_then_mean(seen: Heads, slopes: Heads, rows: Tensor) -> Tensor:
+def positive_then_mean(weights: Tensor, of: Heads, rows: Tensor) -> Tensor:
     """E_h (A ∘ dy/dA)^+: Chefer et al. 2021 (generic), Eq. 5."""
-    return (seen.weights(rows) * slopes.slopes(rows)).clamp_(min=0).mean(1)
+    return of.slopes(rows).mul_(weights).clamp_(min=0).mean(1)
 
 
-def mean_then_positive(seen: Heads, slopes: Heads, rows: Tensor) -> Tensor:
+def mean_then_positive(weights: Tensor, of: Heads, rows: Tensor) -> Tensor:
     """(E_h A ∘ dy/dA)^+: gradient attention rollout."""
-    return (seen.weights(rows) * slopes.slopes(rows)).mean(1).clamp_(min=0)
+    return of.slopes(rows).mul_(weights).mean(1).clamp_(min=0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +101,7 @@ def discarding(heads: Sequence[Heads], row: Tensor, fuse: Fuse, drop: Discard, r
 def _rows(layer: Heads, row: Tensor, fuse: Fuse) -> Iterator[tuple[Tensor, Tensor]]:
     """The fused map, in runs of rows; rows that have no part in the answer are left out."""
     for rows in layer.runs(row.ne(0).any(0).nonzero()[:, 0]):
-        yield rows, fuse(layer, layer, rows)
+        yield rows, fuse(layer.weights(rows), layer, rows)
 
 
 def _product(row: Tensor, matrix: Tensor) -> Tensor:
@@ -113,9 +113,10 @@ def _thinned(layer: Heads, slopes: Heads, fuse: Fuse, drop: Discard, every_pair:
     fused = torch.empty(n, length, length, device=layer.value.device, dtype=layer.dtype)
     pairs = drop.present[:, :, None].expand(n, length, length).clone()
     for rows in layer.runs(torch.arange(length, device=layer.value.device)):
-        fused[:, rows] = fuse(layer, slopes, rows)
+        weights = layer.weights(rows)
+        fused[:, rows] = fuse(weights, slopes, rows)
         if not every_pair:
-            pairs[:, rows] &= layer.weights(rows).amax(1) > 0
+            pairs[:, rows] &= weights.amax(1) > 0
     if every_pair:
         pairs.fill_(True)
     for i in range(n):

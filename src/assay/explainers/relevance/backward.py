@@ -56,14 +56,14 @@ class Counted(torch.autograd.Function):
         ctx.factor, ctx.share, ctx.tally, ctx.layer = factor, share, tally, layer
         if share:
             ctx.save_for_backward(x)
-        if tally.bad_values is None and not bool(x.isfinite().all()):
+        if tally.bad_values is None and not _sound(x):
             tally.bad_values = layer
         return x.view_as(x)
 
     @staticmethod
     def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor, None, None, None, None]:
         slope = slopes[0]
-        if ctx.tally.bad_relevance is None and not bool(slope.isfinite().all()):
+        if ctx.tally.bad_relevance is None and not _sound(slope):
             ctx.tally.bad_relevance = ctx.layer
         if ctx.share:
             x = ctx.saved_tensors[0]
@@ -72,17 +72,25 @@ class Counted(torch.autograd.Function):
 
 
 class Identity(torch.autograd.Function):
-    """y = f(x), each value by itself: all relevance goes through, so the gradient is y / x."""
+    """y = f(x), each value by itself: all relevance goes through, so the gradient is y / x.
+
+    Functions that are 0 at 0 (`tame`) have a quotient everywhere but at 0; for others tiny inputs must be left out.
+    """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
-        ctx.save_for_backward(_ratio(wide(y), wide(x)))
+    def forward(ctx: Any, x: Tensor, y: Tensor, tame: bool) -> Tensor:
+        ratio = wide(y) / wide(x)
+        if tame:
+            ratio.nan_to_num_(0.0)
+        else:
+            ratio.masked_fill_(x.abs() < _NOTHING, 0.0)
+        ctx.save_for_backward(ratio)
         return y.view_as(y)
 
     @staticmethod
-    def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor, None]:
+    def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor, None, None]:
         # In half precision the quotient may overflow where its product with the gradient does not.
-        return (slopes[0] * ctx.saved_tensors[0]).to(slopes[0].dtype), None
+        return (slopes[0] * ctx.saved_tensors[0]).to(slopes[0].dtype), None, None
 
 
 class LayerNorm(torch.autograd.Function):
@@ -144,6 +152,6 @@ def wide(tensor: Tensor) -> Tensor:
     return tensor if tensor.element_size() >= 4 else tensor.float()
 
 
-def _ratio(y: Tensor, x: Tensor) -> Tensor:
-    nothing = x.abs() < _NOTHING
-    return torch.where(nothing, 0.0, y / torch.where(nothing, 1.0, x))
+def _sound(tensor: Tensor) -> bool:
+    """Whether all values are finite, in one pass: a sum is not if one of its terms is not."""
+    return bool(tensor.sum(dtype=wide(tensor[:0]).dtype).isfinite()) or bool(tensor.isfinite().all())

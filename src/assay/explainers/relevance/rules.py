@@ -36,6 +36,7 @@ _ELEMENTWISE = (
     functional.silu, functional.mish, functional.elu, functional.selu, functional.celu, functional.leaky_relu,
     functional.softplus, functional.hardswish, functional.hardtanh, functional.relu6, functional.hardsigmoid,
 )  # fmt: skip
+_NOT_ZERO_AT_ZERO = (*_SIGMOID, functional.softplus, functional.hardsigmoid)
 _SOFTMAX = (torch.softmax, torch.special.softmax, Tensor.softmax, functional.softmax)
 _PRODUCT = (torch.matmul, torch.bmm, torch.mul, Tensor.matmul, Tensor.bmm, Tensor.mul, Tensor.__matmul__)
 
@@ -113,7 +114,7 @@ class Propagation(TorchFunctionMode):
             y = func(input, *args, **{key: value for key, value in kwargs.items() if key != "inplace"})
         if self._inside and self._hold and func in _SIGMOID:
             return y  # attention that adds up: its weights are sigmoids
-        found: Tensor = Identity.apply(input, y)
+        found: Tensor = Identity.apply(input, y, func not in _NOT_ZERO_AT_ZERO)
         return found
 
     def _softmax(self, func: Any, input: Tensor, *args: Any, **kwargs: Any) -> Tensor:

@@ -1,0 +1,288 @@
+"""Explainers that ask: throughput against raw forwards and captum, MultiSHAP against a pairwise loop, errors.
+
+    PYTHONPATH=src:. python benchmarks/bench_asking.py [throughput] [pairs] [error]
+
+Ratios within one run, CPU time of one thread, results checked first. gridvlm has random weights here: time does not
+depend on them.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import captum.attr
+import numpy as np
+import shapiq
+import torch
+from torch import Tensor, nn
+from torchvision.models import resnet18
+
+from assay.explainers.interaction import MultiShap
+from assay.explainers.perturbation import Lime, Occlusion, Rise
+from assay.explainers.shapley import KernelShap
+from assay.kernel.sample import Sample
+from assay.models.classifier import classifier
+from assay.models.gridvlm.build import make_model, make_processor
+from assay.models.preprocessing import Preprocessing
+from assay.models.vlm import vlm
+from assay.probe import Game, Session, Zero, shapley
+from assay.probe.estimators import kernelshap, permutation, regression
+from assay.probe.evaluator import Evaluator
+from assay.probe.exact import coalitions, shapley_interactions, shapley_values
+
+BATCH = 64
+
+
+def best(*runs: Callable[[], object], repeats: int = 3) -> list[float]:
+    """Best CPU time of each, measured in turns, so that a busy machine is busy for all."""
+    found = [float("inf")] * len(runs)
+    for _ in range(repeats):
+        for k, run in enumerate(runs):
+            start = time.process_time()
+            run()
+            found[k] = min(found[k], time.process_time() - start)
+    return found
+
+
+def small_cnn() -> nn.Module:
+    return nn.Sequential(
+        *(nn.Conv2d(3, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)),
+        *(nn.Conv2d(16, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)),
+        *(nn.Conv2d(32, 32, 3, padding=1), nn.ReLU(), nn.AdaptiveAvgPool2d(2)),
+        *(nn.Flatten(), nn.Linear(128, 10)),
+    )
+
+
+def pictures(side: int, count: int, text: str | None = None) -> list[Sample]:
+    """Smooth random pictures: superpixels need something to hold on to."""
+    rng = np.random.default_rng(0)
+    coarse = torch.from_numpy(rng.random((count, 3, 8, 8))).float()
+    smooth = nn.functional.interpolate(coarse, size=(side, side), mode="bicubic").clamp(0, 1)
+    images = (smooth.permute(0, 2, 3, 1).numpy() * 255).astype(np.uint8)
+    return [Sample(f"p{i}", image, text) for i, image in enumerate(images)]
+
+
+def throughput(name: str, module: nn.Module, side: int, passes: int, count: int, repeats: int) -> None:
+    """Everything an explainer does, encoding and superpixels included, against its forwards alone."""
+    model = classifier(module.eval(), Preprocessing((side, side)), labels=[str(k) for k in range(10)], name=name)
+    samples = pictures(side, count)
+    targets = ["3"] * count
+    explainers: list[Any] = [
+        Occlusion(),
+        Rise(masks=passes, word_masks=0),
+        Lime(budget=passes),
+        KernelShap(visual=(5, 5), budget=passes, zero="black"),
+    ]
+    pixels = torch.rand(BATCH, 3, side, side)
+
+    def raw(rows: int) -> Callable[[], object]:
+        def run() -> None:
+            with torch.no_grad():
+                for start in range(0, rows, BATCH):
+                    module(pixels[: min(BATCH, rows - start)]).log_softmax(1)
+
+        return run
+
+    for explainer in explainers:
+        made = Session(model, samples, targets, batch_size=BATCH)
+        explainer(made)
+        rows = made.cost.passes.made
+
+        def ours(explainer: Any = explainer) -> None:
+            explainer(Session(model, samples, targets, batch_size=BATCH))
+
+        mine, alone = best(ours, raw(rows), repeats=repeats)
+        print(f"  {name} {explainer.card.name}: {rows} passes, {mine / alone:.3f}x raw (aim 1.10)", flush=True)
+    if side == 32:
+        _captum(module, model.encode(samples[:1]).pixels, passes, raw, repeats)
+
+
+def _captum(
+    module: nn.Module, pixels: Tensor, passes: int, raw: Callable[[int], Callable[[], object]], repeats: int
+) -> None:
+    """captum as called by default, one image, the same number of passes."""
+    labels = torch.arange(25).reshape(5, 5).repeat_interleave(7, 0).repeat_interleave(7, 1)[:32, :32]
+    shap, lime, occlusion = (
+        captum.attr.KernelShap(module),
+        captum.attr.Lime(module),
+        captum.attr.Occlusion(module),
+    )
+    options = {"target": 3, "feature_mask": labels[None, None].expand(1, 3, 32, 32), "n_samples": passes}
+    stride = 2
+    with torch.no_grad():
+        runs = {
+            "occlusion": lambda: occlusion.attribute(pixels, (3, 6, 6), strides=(3, stride, stride), target=3),
+            "lime": lambda: lime.attribute(pixels, **options),
+            "kernel_shap": lambda: shap.attribute(pixels, **options),
+        }
+        for name, run in runs.items():
+            rows = 14 * 14 + 1 if name == "occlusion" else passes
+            theirs, alone = best(run, raw(rows), repeats=repeats)
+            print(f"  captum {name} by default: {theirs / alone:.2f}x raw")
+
+
+def pairwise_loop(session: Session, pairs: list[tuple[int, int]], samples: int, zero: Zero) -> np.ndarray:
+    """MultiSHAP as a loop over pairs and samples, four single forwards each: a baseline of the published structure.
+
+    For each pair: contexts of every size in turn without the pair, v(S+p+t) - v(S+p) - v(S+t) + v(S), averaged.
+    """
+    game = session.game(0, zero=zero, value="logit")
+    model = session.torch_model
+    rng = np.random.default_rng(0)
+    setting = game.setting
+
+    def value(keep: np.ndarray) -> float:
+        [altered] = setting.altered(keep[None, : game.n_visual], keep[None, game.n_visual :])
+        with torch.no_grad():
+            return float(model.readout(model.encode([altered]), [setting.target])[0])
+
+    found = []
+    for patch, word in pairs:
+        total = 0.0
+        others = [k for k in range(game.n) if k not in (patch, game.n_visual + word)]
+        for _ in range(samples):
+            context = np.zeros(game.n, dtype=bool)
+            context[rng.choice(others, rng.integers(0, len(others) + 1), replace=False)] = True
+            both, with_patch, with_word = context.copy(), context.copy(), context.copy()
+            both[[patch, game.n_visual + word]] = True
+            with_patch[patch] = True
+            with_word[game.n_visual + word] = True
+            total += value(both) - value(with_patch) - value(with_word) + value(context)
+        found.append(total / samples)
+    return np.array(found)
+
+
+def pairs() -> None:
+    torch.manual_seed(0)
+    processor = make_processor()
+    model = vlm(make_model().eval(), processor, name="gridvlm", max_new_tokens=2)
+    question = "How many red circles are left of blue square and above yellow pentagon?"
+    [sample] = pictures(384, 1, question)
+    zero = Zero("grey", "delete")
+    explainer = MultiShap(budget=2000)
+
+    def fresh() -> Session:
+        return Session(model, [sample], ["3"], batch_size=BATCH)
+
+    session = fresh()
+    [found] = explainer(session)
+    players = session.game(0, zero=zero, value="logit")
+    print(f"  gridvlm: {players.n_visual} patches x {players.n_text} words, {session.cost.passes.made} coalitions")
+    rng = np.random.default_rng(1)
+    some = [(int(rng.integers(players.n_visual)), int(rng.integers(players.n_text))) for _ in range(25)]
+    keep = rng.random((4, players.n)) < 0.5
+    by_one = [
+        float(model.readout(model.encode(players.setting.altered(row[None, :36], row[None, 36:])), ["3"])[0].detach())
+        for row in keep
+    ]
+    np.testing.assert_allclose(players.value(keep), by_one, rtol=1e-3, atol=1e-4)
+    mine, loop = best(lambda: explainer(fresh()), lambda: pairwise_loop(fresh(), some, 1, zero), repeats=3)
+    asked = 4 * len(some)
+    per_pass = loop / asked
+    print(f"  {mine:.2f} s for all pairs; the loop {1000 * per_pass:.1f} ms a coalition")
+    print(f"  at 2,000 coalitions: {per_pass * 2000 / mine:.1f}x (aim 10x); the loop then has one sample a pair")
+    published = len(found.words) * found.visual.size * 4 * 128
+    print(
+        f"  at the published 128 samples a pair, {published:,} coalitions: {per_pass * published / mine:.0f}x by rate"
+    )
+
+
+def errors() -> None:
+    """Mean squared error at equal budget on games with known values: a squashed sum with pairs, eight draws of it."""
+    n, seeds = 12, 10
+    powers, keep = 1 << np.arange(n), coalitions(n)
+    tables = []
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        strong = rng.normal(size=n) * np.where(np.arange(n) < 4, 2.0, 0.3)
+        score = keep @ strong - 1 + 1.5 * keep[:, 0] * keep[:, n - 1] - 2 * keep[:, 2] * keep[:, n - 2]
+        tables.append(1 / (1 + np.exp(-score)))
+
+    def mean_error(
+        estimate: Callable[[np.ndarray, int], np.ndarray], truth: Callable[[np.ndarray], np.ndarray]
+    ) -> float:
+        return float(
+            np.mean([((estimate(table, seed) - truth(table)) ** 2).mean() for table in tables for seed in range(seeds)])
+        )
+
+    def theirs(kind: Any, budget: int) -> Callable[[np.ndarray, int], np.ndarray]:
+        def run(table: np.ndarray, seed: int) -> np.ndarray:
+            result = kind(n, random_state=seed).approximate(
+                budget, lambda rows: table[np.atleast_2d(rows).astype(bool) @ powers]
+            )
+            return np.array([result[(i,)] for i in range(n)])
+
+        return run
+
+    def ours(method: Any, budget: int) -> Callable[[np.ndarray, int], np.ndarray]:
+        def run(table: np.ndarray, seed: int) -> np.ndarray:
+            game = Game(lambda visual, text: table[visual @ powers], n)
+            [found] = Evaluator.of(game, budget=budget).run([(0, method(n, budget, np.random.default_rng(seed)))])
+            return found.values
+
+        return run
+
+    print("  Shapley values, mean squared error over that of shapiq's permutation sampling")
+    for budget in (150, 400, 1000):
+        base = mean_error(theirs(shapiq.PermutationSamplingSV, budget), shapley_values)
+        row = {
+            f"ours/{m.__name__}": mean_error(ours(m, budget), shapley_values)
+            for m in (permutation, kernelshap, regression)
+        }
+        for kind in (shapiq.KernelSHAP, shapiq.SVARM, shapiq.UnbiasedKernelSHAP, shapiq.StratifiedSamplingSV):
+            row[f"shapiq/{kind.__name__}"] = mean_error(theirs(kind, budget), shapley_values)
+        print(f"  budget {budget}: " + ", ".join(f"{name} {value / base:.3f}" for name, value in row.items()))
+    assert np.allclose(shapley(Game(lambda v, t: tables[0][v @ powers], n)).values, shapley_values(tables[0]))
+
+    print("  pair interactions (8 x 4), mean squared error over that of shapiq's permutation sampling")
+    from assay.explainers.interaction.pair_regression import pair_regression
+
+    def pair_truth(table: np.ndarray) -> np.ndarray:
+        return shapley_interactions(table)[:8, 8:]
+
+    def our_pairs(budget: int) -> Callable[[np.ndarray, int], np.ndarray]:
+        def run(table: np.ndarray, seed: int) -> np.ndarray:
+            game = Game(lambda visual, text: table[np.concatenate([visual, text], 1) @ powers], 8, 4)
+            question = pair_regression(n, range(8), range(8, n), budget, np.random.default_rng(seed))
+            return Evaluator.of(game, budget=budget).run([(0, question)])[0].values
+
+        return run
+
+    def their_pairs(kind: Any, budget: int) -> Callable[[np.ndarray, int], np.ndarray]:
+        def run(table: np.ndarray, seed: int) -> np.ndarray:
+            result = kind(n, max_order=2, index="SII", random_state=seed).approximate(
+                budget, lambda rows: table[np.atleast_2d(rows).astype(bool) @ powers]
+            )
+            return np.array([[result[(i, j)] for j in range(8, n)] for i in range(8)])
+
+        return run
+
+    for budget in (400, 1000, 2000):
+        base = mean_error(their_pairs(shapiq.PermutationSamplingSII, budget), pair_truth)
+        row = {"ours/pair_regression": mean_error(our_pairs(budget), pair_truth)}
+        for kind in (shapiq.KernelSHAPIQ, shapiq.SVARMIQ, shapiq.SHAPIQ):
+            row[f"shapiq/{kind.__name__}"] = mean_error(their_pairs(kind, budget), pair_truth)
+        print(f"  budget {budget}: " + ", ".join(f"{name} {value / base:.4f}" for name, value in row.items()))
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    chosen = sys.argv[1:] or ["throughput", "pairs", "error"]
+    if "throughput" in chosen:
+        print("throughput by default settings, batches of 64")
+        throughput("CNN 32 px", small_cnn(), 32, 1025, 4, 5)
+        throughput("ResNet-18 224 px", resnet18(num_classes=10), 224, 145, 2, 1)
+    if "pairs" in chosen:
+        print("MultiSHAP against a loop over pairs")
+        pairs()
+    if "error" in chosen:
+        print("errors at equal budget")
+        errors()
+
+
+if __name__ == "__main__":
+    main()
