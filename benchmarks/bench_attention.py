@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import argparse
 import multiprocessing
-import resource
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -71,8 +71,6 @@ def plain(session: Session, frozen: bool) -> None:
         parameter.grad = None
     inputs = session.inputs
     pixels = inputs.pixels.detach().clone().requires_grad_()
-    from dataclasses import replace
-
     model.readout(replace(inputs, pixels=pixels), session.targets).sum().backward()
     for parameter in model.module.parameters():
         parameter.requires_grad_(True)
@@ -147,13 +145,20 @@ def peak(what: str, side: int, queue: Any) -> None:
     small = long_vlm(32)
     plain(Session(*small), frozen=True)  # whatever is loaded on first use
     explain(Session(*small))
-    with open("/proc/self/statm") as file:
-        before = int(file.read().split()[1]) * resource.getpagesize() / 2**20
+    with open("/proc/self/clear_refs", "w") as file:
+        file.write("5")  # forget the highest so far; getrusage would remember that of the parent
+    before = status("VmRSS")
     if what.startswith("plain"):
         plain(fresh(*made, inputs), frozen=what.endswith("frozen"))
     else:
         explain(fresh(*made, inputs), FIVE if what == "all five" else tuple(e for e in FIVE if e.card.name == what))
-    queue.put((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024 - before, inputs.other["before"].shape[1]))
+    queue.put((status("VmHWM") - before, inputs.other["before"].shape[1]))
+
+
+def status(field: str) -> float:
+    """Of this process, in MB."""
+    with open("/proc/self/status") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith(field)) / 1024
 
 
 def report_memory(side: int) -> None:

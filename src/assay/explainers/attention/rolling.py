@@ -120,9 +120,10 @@ def _thinned(layer: Heads, slopes: Heads, fuse: Fuse, drop: Discard, every_pair:
     if every_pair:
         pairs.fill_(True)
     for i in range(n):
-        values = fused[i][pairs[i]]
+        values = fused[i][pairs[i]].cpu().numpy()
         if (count := int(drop.ratio * len(values))) > 0:
-            limit = values.kthvalue(count).values
+            values.partition(count - 1)  # in place: torch's kthvalue would take five times the memory
+            limit = float(values[count - 1])
             guarded = None if drop.guard is None else fused[i, drop.guard, drop.guard].clone()
             fused[i].masked_fill_((fused[i] <= limit) & pairs[i], 0.0)
             if guarded is not None:

@@ -55,7 +55,8 @@ class Extremal:
 
     @property
     def passes(self) -> int:
-        return self.budget if self.search == "sampling" else len(self.areas) * self.steps
+        by_gradient = len(self.areas) * self.steps
+        return {"sampling": self.budget, "gradient": by_gradient, "auto": max(self.budget, by_gradient)}[self.search]
 
     def __call__(self, session: Session) -> list[Attribution]:
         if not self.areas or not all(0 < area < 1 for area in self.areas):
@@ -131,6 +132,8 @@ class Extremal:
                     speed = 0.9 * speed + 0.1 * slope / largest  # so that `rate` is in units of the mask
                     mask += self.rate * speed
                     mask.clamp_(0, 1)
+        session.cost.traces += self.steps
+        session.cost.backwards += self.steps
         return np.asarray(mask.detach().flatten(1).double().cpu().numpy())
 
 

@@ -83,7 +83,7 @@ class Identity(torch.autograd.Function):
         if tame:
             ratio.nan_to_num_(0.0)
         else:
-            ratio.masked_fill_(x.abs() < _NOTHING, 0.0)
+            ratio.masked_fill_(wide(x).abs() < _NOTHING, 0.0)  # in float16 the bound itself would be 0
         ctx.save_for_backward(ratio)
         return y.view_as(y)
 

@@ -26,6 +26,7 @@ class Facts:
     """What a card reports beside accuracies."""
 
     recipe: Recipe
+    step: int  # how far it came
     parameters: int
     size: int  # bytes of the weights
     revision: str
@@ -53,6 +54,7 @@ def card_text(facts: Facts, evaluations: Sequence[Evaluation]) -> str:
         f"| seed | {recipe.seed} |",
         f"| steps | {recipe.steps} of {recipe.batch} samples ({recipe.steps * recipe.batch:,}), "
         f"the first {recipe.grounding_steps} for grounding alone |",
+        *([] if facts.step >= recipe.last else [f"| **unfinished** | stopped at step {facts.step} of {recipe.last} |"]),
         f"| last stage | {_last_stage(recipe)} |",
         f"| time | {facts.minutes:.0f} minutes of wall clock |",
         f"| hardware | {facts.hardware} |",

@@ -49,6 +49,7 @@ def finish(recipe: Recipe, out: Path, module: Trainee, devices: int = 1, per_buc
     place = checkpoint.restore(out, recipe, module, make_optimizer(recipe, module))
     facts = Facts(
         recipe=recipe,
+        step=place.step,
         parameters=sum(int(p.numel()) for p in module.shipped.parameters()),
         size=weights.stat().st_size,
         revision=file_revision(weights),
