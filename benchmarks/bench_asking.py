@@ -163,8 +163,8 @@ def pairs() -> None:
     torch.manual_seed(0)
     processor = make_processor()
     model = vlm(make_model().eval(), processor, name="gridvlm", max_new_tokens=2)
-    question = "How many red circles are left of blue square and above yellow pentagon?"
-    [sample] = pictures(384, 1, question)
+    question = "How many red circles are left of blue square and green?"
+    [sample] = pictures(96, 1, question)  # the size the model sees, so that both sides see the same pixels
     zero = Zero("grey", "delete")
     explainer = MultiShap(budget=2000)
 

@@ -153,7 +153,7 @@ def asking(built: dict[str, Classifier]) -> None:
 
 def memory() -> None:
     """Peak resident memory of a fresh process, less what it holds before the explainer is called."""
-    for batch, steps in ((4, 20), (4, 100), (16, 20), (16, 100)):
+    for batch, steps in ((4, 20), (4, 60), (16, 20), (16, 60)):
         command = [sys.executable, __file__, "--peak", str(batch), str(steps)]
         grown = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
         print(f"integrated gradients, ResNet-18, 8 images, {steps:3} steps, batch_size {batch:2}: {grown} MB")

@@ -119,6 +119,21 @@ def test_refused_pairs(name: str, key: str) -> None:
     assert state(model(key).module) == before
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_a_model_that_cannot_be_looked_into_is_refused_in_planning(name: str) -> None:
+    from assay.engine.plan import plan
+    from assay.kernel.spec import Spec
+
+    spec = Spec.parse({
+        "protocol": "grid",
+        "models": ["builtins:len"],  # any callable is a black box
+        "datasets": [{"name": "grid", "buckets": ["D1_M_F0_d0.3"], "per_bucket": 4}],
+        "explainers": [name],
+    })  # fmt: skip
+    with pytest.raises(AssayError, match=f"{name} needs .*; .* offers scores, text. Use .*wrap the model with"):
+        plan(spec)
+
+
 def test_words_at_layers_of_the_joint_sequence() -> None:
     """On a decoder layer CAMs and grad_x_act score words too (fsyn2026 A.2: GradCAM at the norm of a decoder layer)."""
     layers = {
