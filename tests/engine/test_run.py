@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
@@ -13,6 +14,7 @@ from assay.engine.plan import plan
 from assay.engine.run import run
 from assay.engine.status import status, why
 from assay.kernel.errors import BadInput, RunBusy, RunFailed
+from assay.kernel.sample import Sample
 from assay.kernel.spec import Spec
 from assay.results import load_run
 from assay.results.store import Store
@@ -182,3 +184,40 @@ def test_progress_reaches_the_end_and_every_event_is_a_json_line(tmp_path: Path)
     assert events[-1]["event"] == "run_done"
     assert events[-1]["rows"] == 100
     assert [e for e in events if e["event"] == "progress"][-1]["pairs_done"] == 20
+
+
+def test_a_run_in_which_everything_failed_is_no_success(tmp_path: Path) -> None:
+    with pytest.raises(RunFailed, match=r"100\.0% of the rows are failures"):
+        carry_out(tmp_path, explainers=["toys:Moody"], datasets=[{"name": f"{__name__}:OnlyBroken"}])
+
+
+def test_changed_code_of_a_user_runs_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import importlib
+    import sys
+
+    module = tmp_path / "their_explainer.py"
+    code = (
+        "from dataclasses import dataclass\nfrom typing import ClassVar\nimport numpy as np, assay\n"
+        "@dataclass(frozen=True)\nclass Flat:\n"
+        "    card: ClassVar[assay.Card] = assay.Card('their/flat', 'flat', 'explainer')\n"
+        "    def __call__(self, session):\n        return [assay.Attribution(np.ones((2, 2))) for _ in session.samples]\n"
+    )
+    module.write_text(code)
+    monkeypatch.syspath_prepend(tmp_path)
+    carry_out(tmp_path / "run", explainers=["their_explainer:Flat"])
+    module.write_text(code.replace("np.ones", "2 * np.ones"))
+    importlib.reload(sys.modules["their_explainer"])
+    carry_out(tmp_path / "run", explainers=["their_explainer:Flat"])
+    started = [e for e in load_run(tmp_path / "run").events() if e["event"] == "run_started"]
+    assert [e["cells_done"] for e in started] == [0, 0]
+
+
+@dataclass(frozen=True)
+class OnlyBroken(toys.Squares):
+    """Only the samples that `toys.Moody` cannot explain."""
+
+    card = toys.Squares.card
+    n: int = 3
+
+    def load(self, start: int, stop: int) -> list[Sample]:
+        return [toys.square(i) for i in range(start + 1, stop + 1)]

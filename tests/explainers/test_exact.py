@@ -162,7 +162,7 @@ def test_flat_channels_are_asked_about_once() -> None:
 # ---- parts that add up
 
 
-STEPS = [("resnet", 100, 2e-2), ("vit", 50, 1e-3), ("gridnet", 100, 2e-2), ("llava", 200, 1e-2)]
+STEPS = [("resnet", 100, 2e-2), ("vit", 50, 1e-3), ("gridnet", 300, 2e-2), ("llava", 200, 1e-2)]
 
 
 @pytest.mark.parametrize(("key", "steps", "gap"), STEPS)

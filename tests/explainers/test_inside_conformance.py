@@ -28,11 +28,12 @@ PARAMETERS: dict[str, dict[str, Any]] = {
 }
 OF_A_PAIR: dict[tuple[str, str], dict[str, Any]] = {
     ("gradient/contrastive_grad_x_act", "llava"): {"candidates": ("yes", "no", "1")},
+    ("gradient/contrastive_grad_x_act", "gridvlm"): {"candidates": ("yes", "no", "1")},
     # ResNet-18's last layer has 512 channels: its first stage has 64.
     ("cam/scorecam", "resnet"): {"layer": "layer1"},
 }
 _NO_RELU = "has no ReLU"
-_WITHOUT_RELU = ("vit", "swin", "gridprog", "llava")
+_WITHOUT_RELU = ("vit", "swin", "gridprog", "gridvlm", "llava")
 REFUSED = {
     **{(f"gradient/{name}", key): _NO_RELU for name in ("guided_backprop", "deconvnet") for key in _WITHOUT_RELU},
     ("gradient/contrastive_grad_x_act", "resnet"): "needs attention",

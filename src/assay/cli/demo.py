@@ -27,5 +27,6 @@ def demo(
         spec = Spec.read(spec_path(name))
         typer.echo(f"{name}: {spec.about}", err=True)
         runs.append(run(spec, out / name, workers=workers, show=renderer()).path)
+    typer.echo(f"The runs: {', '.join(str(path) for path in runs)} (`assay status RUN` says how they went)")
     page = report(runs, out / "report")
     typer.echo(f"The page: {page.resolve().as_uri()}")

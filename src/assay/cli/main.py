@@ -46,6 +46,8 @@ def _version(
 
 def main() -> None:
     """Errors that are the user's to mend become one line and exit code 2, never a traceback."""
+    # Own modules (`my_package.explainers:Mine`) are found from where the command is run; last, to shadow nothing.
+    sys.path.append(os.getcwd())
     try:
         app()
     except AssayError as error:

@@ -20,6 +20,7 @@ def status(
     rows = [
         ["run", str(seen.path)],
         ["cells done", f"{seen.cells_done} of {seen.cells}"],
+        ["missing cells", ", ".join(seen.missing[:5]) + (" ..." if len(seen.missing) > 5 else "") or "none"],
         ["rows", f"{seen.rows:,}"],
         ["failures", f"{seen.failures:,}"],
         ["not applicable", f"{seen.not_applicable:,}"],

@@ -19,13 +19,14 @@ from assay.kernel.sample import Region, Sample
 def load_array(path: str | Path, what: str) -> np.ndarray[Any, Any]:
     """An .npy file, mapped rather than read. Never unpickles."""
     try:
-        return np.load(path, mmap_mode="r", allow_pickle=False)
+        loaded = np.load(path, mmap_mode="r", allow_pickle=False)
     except FileNotFoundError:
         raise BadInput(f"{what}: no file at {path}.") from None
-    except (OSError, ValueError, EOFError) as error:
-        raise BadInput(
-            f"{what}: {path} is not a plain .npy array: {error}. Save it with numpy.save(path, array)."
-        ) from None
+    except (OSError, ValueError, EOFError):
+        raise BadInput(f"{what}: {path} is not a plain .npy array. Save it with numpy.save(path, array).") from None
+    if not isinstance(loaded, np.ndarray):
+        raise BadInput(f"{what}: {path} is an archive of several arrays; save the one you mean with numpy.save().")
+    return loaded
 
 
 def file_hash(path: str | Path) -> str:

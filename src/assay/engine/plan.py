@@ -9,7 +9,7 @@ from typing import Any
 
 from assay.kernel.cell import CELL_VERSION, Cell, Job
 from assay.kernel.errors import BadInput, CapabilityMissing, ExtraMissing
-from assay.kernel.identity import canonical
+from assay.kernel.identity import canonical, source
 from assay.kernel.registry import build, label, registered
 from assay.kernel.roles import Benchmark, Dataset, Explainer, ModelRecipe
 from assay.kernel.spec import Spec
@@ -72,9 +72,10 @@ def plan(spec: Spec) -> Plan:
 
     refusals = [r for m in models for e in explainers if (r := _refusal(m, e, protocol)) is not None]
     refused = {(r.model, r.explainer) for r in refusals}
-    for e in explainers:
-        if all((label(m), label(e)) in refused for m in models):
-            raise BadInput(next(r.reason for r in refusals if r.explainer == label(e)))
+    alone = [label(e) for e in explainers if all((label(m), label(e)) in refused for m in models)]
+    if alone:
+        more = f" The same goes for {', '.join(alone[1:])}." if len(alone) > 1 else ""
+        raise BadInput(next(r.reason for r in refusals if r.explainer == alone[0]) + more)
 
     grid: list[Job] = []
     for d, dataset in enumerate(datasets):
@@ -114,10 +115,11 @@ def _instead(missing: Collection[str], offers: Collection[str]) -> str:
     """A way out: wrap the model so that it offers more, or a family that asks for less."""
     if "mechanism" in missing:
         return "Only reference models (gridprog, gridnet, gridvlm) have a known mechanism."
-    if "scores" in offers:
-        able = sorted(n for n, cls in registered("explainer").items() if cls.card.needs == {"scores"})
-        tip = f"Use {able[0]}" if able else "Use a control explainer"
-        return f"{tip}, or wrap the model with assay.models.classifier() or .vlm()."
+    known = registered("explainer").items()
+    able = sorted(n for n, cls in known if cls.card.needs <= set(offers) and not n.startswith("control/"))
+    if able:
+        some = [n for n in able if n in ("perturbation/rise", "shapley/kernel_shap")] or able[:2]
+        return f"Use {' or '.join(some)}, or wrap the model with assay.models.classifier() or .vlm()."
     return "Wrap the model with assay.models.classifier() or .vlm()."
 
 
@@ -134,7 +136,9 @@ def _shared_fields(spec: Spec, protocol: Benchmark, model: ModelRecipe, dataset:
 
 
 def _identity(thing: Any) -> dict[str, Any]:
-    return {"name": thing.card.name, "version": thing.card.version, "parameters": canonical(thing)}
+    fields = {"name": thing.card.name, "version": thing.card.version, "parameters": canonical(thing)}
+    written = source(type(thing))
+    return {**fields, "source": written} if written else fields
 
 
 def _cell(

@@ -36,6 +36,11 @@ def score(maps: Any, masks: Any, metrics: Sequence[str] | None = None) -> pd.Dat
     if maps.dtype.kind not in "fiu":
         raise BadInput(f"maps must hold numbers; got {maps.dtype}.")
     chosen = metrics or [name for name in registered("metric") if name.startswith(_TAKES_MASKS)]
+    for name in chosen:
+        if not name.startswith(_TAKES_MASKS):
+            raise BadInput(
+                f"{name} needs more than masks; `assay score` takes metrics of {' and '.join(_TAKES_MASKS)}."
+            )
     built = {name: build("metric", name, {}) for name in chosen}
     shown = resize_maps(np.asarray(maps, dtype=np.float64), *masks.shape[1:])
     rows = []

@@ -22,6 +22,7 @@ class Status:
     path: Path
     cells: int
     cells_done: int
+    missing: list[str]
     rows: int
     failures: int
     not_applicable: int
@@ -55,6 +56,7 @@ def status(path: str | Path) -> Status:
         path=run.path,
         cells=len(wanted),
         cells_done=len(done),
+        missing=sorted(wanted - done),
         rows=sum(counts.values()),
         failures=counts["failure"],
         not_applicable=counts["not_applicable"],
@@ -99,6 +101,8 @@ def why(path: str | Path, cell: str) -> Why:
             raise BadInput(
                 f"cell {old[0]} is on disk, but the present spec does not ask for it: nothing will run for it."
             )
+        if not matches:
+            raise BadInput(f"no cell of {path} starts with {cell!r}; `assay status {path}` lists the missing ones.")
         raise BadInput(f"{len(matches)} cells of {path} start with {cell!r}; give more of the id, or another one.")
     [asked] = matches
     if asked.id in stored:

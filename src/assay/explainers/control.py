@@ -31,7 +31,8 @@ class Random:
     def __call__(self, session: Session) -> list[Attribution]:
         found = []
         for i, sample in enumerate(session.samples):
-            rng = session.rng(i, self.card.name)
+            # Another model, other noise: the twins must not agree by construction.
+            rng = session.rng(i, f"{self.card.name}/{session.model.name}")
             visual = rng.random((self.cells, self.cells))
             words = rng.random(len(sample.words)) if sample.words else None
             found.append(Attribution(visual, words, space="patch"))

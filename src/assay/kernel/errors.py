@@ -26,7 +26,11 @@ class UnknownName(AssayError):
         close = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
         short = [full for full in names if full.rsplit("/", 1)[-1] == name]
         near = list(dict.fromkeys(short + close))
-        hint = f"Did you mean {' or '.join(repr(n) for n in near)}?" if near else f"There are: {', '.join(names[:20])}."
+        hint = (
+            f"Did you mean {' or '.join(repr(n) for n in near)}?"
+            if near
+            else f"There are: {', '.join(names[:12])}{' and others' if len(names) > 12 else ''}."
+        )
         own = " Your own goes in as 'package.module:Name'." if kind in REGISTERED else ""
         super().__init__(f"no {kind} is called {name!r}. {hint}{own}")
 

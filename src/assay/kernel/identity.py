@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -46,6 +48,18 @@ def digest(value: Any, length: int = 16) -> str:
     """Hex name of a canonical value."""
     text = json.dumps(canonical(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()[:length]
+
+
+def source(thing: Any) -> str:
+    """Digest of the file that a class or function of somebody else's is written in; empty for Assay's own.
+
+    Assay's parts carry versions. Those of users change from run to run, and rows of old code must not pass for new.
+    """
+    module = sys.modules.get(thing.__module__)
+    path = getattr(module, "__file__", None)
+    if thing.__module__.partition(".")[0] == "assay" or path is None:
+        return ""
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()[:16]
 
 
 def generator(run_seed: int, sample_id: str, component: str) -> np.random.Generator:

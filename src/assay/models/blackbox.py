@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -12,6 +11,8 @@ import numpy.typing as npt
 
 from assay.kernel.card import Card
 from assay.kernel.errors import BadInput
+from assay.kernel.identity import source
+from assay.kernel.registry import load_object
 from assay.kernel.sample import Sample
 from assay.kernel.typing import Values
 
@@ -125,18 +126,15 @@ class BlackBoxRecipe:
 
     @property
     def revision(self) -> str:
-        return f"1:{self.fn}:{self.version}"
+        return f"1:{self.fn}:{self.version}:{source(self._function())}"
 
     def load(self) -> BlackBox:
-        module, _, attribute = self.fn.partition(":")
-        if not module or not attribute:
+        return blackbox(self._function(), self.answers or None, self.label, self.text)
+
+    def _function(self) -> Any:
+        if ":" not in self.fn:
             raise BadInput(f"blackbox: fn must be 'package.module:function'; got {self.fn!r}.")
-        try:
-            fn: Any = importlib.import_module(module)
-            for part in attribute.split("."):
-                fn = getattr(fn, part)
-        except (ImportError, AttributeError) as error:
-            raise BadInput(f"blackbox: cannot import {self.fn}: {error}.") from None
+        fn = load_object(self.fn)
         if not callable(fn):
             raise BadInput(f"blackbox: {self.fn} is a {type(fn).__name__}, not a function.")
-        return blackbox(fn, self.answers or None, self.label, self.text)
+        return fn

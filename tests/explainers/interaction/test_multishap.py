@@ -14,6 +14,7 @@ from assay.explainers.interaction.faithful import banzhaf_pairs, faith_shap
 from assay.explainers.interaction.multishap import released
 from assay.explainers.interaction.pair_regression import least_pairs, pair_regression
 from assay.explainers.interaction.reducing import reduced, synergy_share
+from assay.explainers.interaction.switching import switched
 from assay.kernel.errors import BadInput
 from assay.probe import Estimate, Evaluator, Game, Session, Zero, interaction_matrix
 from assay.probe.exact import coalitions, shapley_interactions, shapley_values
@@ -64,6 +65,26 @@ def test_sampled_it_converges_and_its_error_bars_cover(n: int, n_visual: int, bu
     more = [asked(game, 3 * budget, seed) for seed in range(10)] if 3 * budget < 2**n else [asked(game, 2**n, 0)]
     error, less = (np.mean([((run.values - truth) ** 2).mean() for run in some]) for some in (runs, more))
     assert less < error / 2.5
+
+
+@pytest.mark.parametrize(("budget", "contexts"), [(200, 4), (600, 14), (1500, 35)])
+def test_switching_is_right_on_average_and_its_error_bars_cover(budget: int, contexts: int) -> None:
+    values = table(11)
+    truth, game = shapley_interactions(values)[:6, 6:], game_of(values, 6)
+    runs = []
+    for seed in range(150):
+        evaluator = Evaluator.of(game, budget=budget)
+        [found] = evaluator.run([(0, switched(6, 5, budget, np.random.default_rng(seed)))])
+        assert evaluator.passes.made <= found.passes <= budget
+        assert found.passes >= contexts * 42 or budget > 16 * 42
+        runs.append(found)
+    z = np.stack([(run.values - truth) / run.standard_error for run in runs])
+    assert 0.88 < (np.abs(z) < 1.96).mean() <= 0.99
+    mean, spread = (
+        (np.stack([run.values for run in runs]) - truth).mean(axis=0),
+        np.std([r.values for r in runs], axis=0),
+    )
+    assert (np.abs(mean) / (spread / np.sqrt(150))).max() < 4.5
 
 
 def test_a_quadratic_game_needs_few_coalitions() -> None:
@@ -120,6 +141,18 @@ def test_a_planted_pair_is_found(method: type[MultiShap]) -> None:
     assert found.scalar == pytest.approx(1, abs=1e-3)
     assert found.standard_error.shape == (16, 3)
     assert len(set(seen.seen)) <= found.passes <= 1000
+
+
+def test_both_estimators_find_it() -> None:
+    model, _ = world(planted)
+    session = Session(model, [white()], ["yes"])
+    for estimator in ("switching", "regression"):
+        [found] = MultiShap(visual=(4, 4), zero="black", budget=600, estimator=estimator)(session)
+        assert found.pairs[5, 2] == pytest.approx(0.4, abs=1e-6)
+        assert np.abs(np.delete(found.pairs.ravel(), 5 * 3 + 2)).max() < 1e-6
+        assert found.passes <= 600
+    with pytest.raises(BadInput, match="need a budget of 272"):
+        MultiShap(visual=(4, 4), zero="black", budget=100)(session)
 
 
 def test_multishap_is_the_exact_index_on_small_games() -> None:

@@ -26,7 +26,7 @@ class AttnLrp:
     """Relevance of the answer's raw score at the input: x · g, g the gradient under the rules of `relevance.rules`.
 
     `layer` is where the image is read: "pixels", or a layer of the vision tower ("vision.last"). `gammas` is the gamma
-    rule for (convolutions, linear maps) of the vision tower; published values for ViT are (0.25, 0.05). fsyn2026 has
+    rule for (convolutions, linear maps) of the vision tower; (0.25, 0.05) is within the published grid. fsyn2026 has
     none. `notes` of the attribution hold, in units of the score: score = relevance + leak + absorbed. The leak is what
     softmaxes lose under this rule; biases, positions and class tokens absorb the rest.
     """

@@ -104,6 +104,8 @@ class Attention(nn.Module):
             weights = torch.sigmoid(scores + self.bias) * keep[:, None, None, :].to(scores.dtype)
         else:
             weights = scores.masked_fill(~keep[:, None, None, :], float("-inf")).softmax(dim=-1)
+            # Where nothing is kept (a question without words) there is nothing to look at: weights of 0, not NaN.
+            weights = torch.where(keep.any(dim=-1)[:, None, None, None], weights, torch.zeros_like(weights))
         mixed = (weights @ v).transpose(1, 2).reshape(n, places, width)
         return self.out(mixed), weights
 
