@@ -292,7 +292,7 @@ def main() -> None:
     chosen = sys.argv[1:] or ["throughput", "pairs", "error"]
     if "throughput" in chosen:
         print("throughput by default settings, batches of 64")
-        throughput("CNN 32 px", small_cnn(), 32, 1024, 2, 3)
+        throughput("CNN 32 px", small_cnn(), 32, 1024, 2, 9)
         throughput("ResNet-18 224 px", resnet18(num_classes=10), 224, 160, 1, 1)
     if "pairs" in chosen:
         print("MultiSHAP against a loop over pairs")

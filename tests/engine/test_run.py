@@ -200,7 +200,8 @@ def test_changed_code_of_a_user_runs_again(tmp_path: Path, monkeypatch: pytest.M
         "from dataclasses import dataclass\nfrom typing import ClassVar\nimport numpy as np, assay\n"
         "@dataclass(frozen=True)\nclass Flat:\n"
         "    card: ClassVar[assay.Card] = assay.Card('their/flat', 'flat', 'explainer')\n"
-        "    def __call__(self, session):\n        return [assay.Attribution(np.ones((2, 2))) for _ in session.samples]\n"
+        "    def __call__(self, session):\n"
+        "        return [assay.Attribution(np.ones((2, 2))) for _ in session.samples]\n"
     )
     module.write_text(code)
     monkeypatch.syspath_prepend(tmp_path)

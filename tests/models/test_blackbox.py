@@ -99,8 +99,8 @@ def test_recipe() -> None:
     assert recipe.revision != BlackBoxRecipe(recipe.fn, text=False, version="2").revision
     for fn, says in (
         ("names", "package.module:function"),
-        ("tests.models.test_blackbox:gone", "cannot import"),
-        ("no_such_package_here:fn", "cannot import"),
+        ("tests.models.test_blackbox:gone", "cannot load"),
+        ("no_such_package_here:fn", "cannot load"),
         ("tests.models.test_blackbox:SHADES", "is a tuple, not a function"),
     ):
         with pytest.raises(BadInput, match=says):
