@@ -148,12 +148,12 @@ def test_missing_is_nan_with_a_reason_and_leaves_its_neighbours_alone(metric: An
     broken = Failure("map has NaN or inf")
     found = [None, Failure("map is all zero"), broken, broken, broken, NotApplicable(empty), NotApplicable(empty)]
     assert metric.problems(maps, truth) == [*found, None, None]
-    rows = outcomes(values, metric.problems(maps, truth))
+    rows = list(outcomes(values, metric.problems(maps, truth)))
     assert rows[:7] == [Score(clean[0]), *found[1:]]
 
 
 def test_outcomes_never_let_a_nan_pass_as_a_score() -> None:
-    assert outcomes(np.array([0.5, np.nan]), [None, None]) == [Score(0.5), Failure("score is not finite")]
+    assert list(outcomes(np.array([0.5, np.nan]), [None, None])) == [Score(0.5), Failure("score is not finite")]
 
 
 def test_reasons_special_to_one_metric() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from assay.kernel.row import Failure, NotApplicable, Outcome, Score
+from assay.kernel.row import Failure, NotApplicable, Outcomes
 from assay.metrics.arrays import as_maps, flatten, to_numpy
 
 Reasons = list[str | None]
@@ -57,7 +57,13 @@ def first(*reasons: Reasons) -> Reasons:
     return [next((reason for reason in sample if reason), None) for sample in zip(*reasons, strict=True)]
 
 
-def outcomes(values: Any, found: Sequence[Problem]) -> list[Outcome]:
-    """Turn a metric's values (n,) and its problems into rows' outcomes. A NaN without a reason is a Failure too."""
-    scores = [Score(float(v)) if np.isfinite(v) else Failure("score is not finite") for v in to_numpy(values)]
-    return [problem or score for problem, score in zip(found, scores, strict=True)]
+def outcomes(values: Any, found: Sequence[Problem]) -> Outcomes:
+    """A metric's values (n,) and its problems as one column of a result. A NaN without a reason is a Failure too."""
+    column = np.array(to_numpy(values), dtype=np.float64)
+    failures = {i: problem.reason for i, problem in enumerate(found) if isinstance(problem, Failure)}
+    absent = {i: problem.reason for i, problem in enumerate(found) if isinstance(problem, NotApplicable)}
+    for i in np.flatnonzero(~np.isfinite(column)).tolist():
+        if i not in failures and i not in absent:
+            failures[i] = "score is not finite"
+    column[[*failures, *absent]] = np.nan
+    return Outcomes(column, failures, absent)

@@ -9,8 +9,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from assay.kernel.attribution import Attribution, Part, resize_maps
-from assay.kernel.row import Failure, Outcomes
+from assay.kernel.row import Outcomes
 from assay.kernel.typing import Maps, Masks
+from assay.metrics.problems import outcomes
 
 
 class MapMetric(Protocol):
@@ -23,17 +24,12 @@ class MapMetric(Protocol):
 def score_maps(metric: MapMetric, maps: Maps, masks: Masks) -> Outcomes:
     """One outcome per map. Metrics answer NaN where they have no answer; only then are the reasons looked up."""
     values = np.asarray(metric(maps, masks), dtype=np.float64)
+    found: list[Any] = [None] * len(values)
     silent = np.flatnonzero(~np.isfinite(values))
-    failures: dict[int, str] = {}
-    absent: dict[int, str] = {}
     if len(silent):
-        values[silent] = np.nan
         for i, problem in zip(silent.tolist(), metric.problems(maps[silent], masks[silent]), strict=True):
-            if problem is None or isinstance(problem, Failure):
-                failures[i] = problem.reason if problem else "score is not finite"
-            else:
-                absent[i] = problem.reason
-    return Outcomes(values, failures, absent)
+            found[i] = problem
+    return outcomes(values, found)
 
 
 @dataclass(frozen=True, eq=False)
