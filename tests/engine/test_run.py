@@ -115,12 +115,39 @@ def test_a_killed_worker_costs_a_retry_not_a_row(tmp_path: Path) -> None:
     ]
 
 
-def test_a_job_that_always_kills_its_worker_is_given_up_and_said_so(tmp_path: Path) -> None:
-    with pytest.raises(RunFailed, match="given up"):
+def test_an_explainer_that_always_kills_its_worker_fails_sample_by_sample(tmp_path: Path) -> None:
+    with pytest.raises(RunFailed, match=r"100\.0% of the rows are failures"):
         carry_out(tmp_path, workers=1, explainers=["toys:Deadly"], datasets=[{"name": "toys:Squares", "n": 2}])
     events = [e["event"] for e in load_run(tmp_path).events()]
-    assert events.count("job_retry") == 2
-    assert events.count("job_failed") == 1
+    assert events.count("job_retry") == 6  # twice together, twice each alone
+    assert events.count("job_failed") == 0
+    assert load_run(tmp_path).scores().reason.str.contains("its process died").all()
+
+
+def test_a_sample_that_kills_its_process_is_lost_alone(tmp_path: Path) -> None:
+    scores = carry_out(tmp_path / "poisoned", workers=2, explainers=["toys:Poisoned", "control/random"])
+    lost = scores[scores.status == "failure"]
+    assert set(lost["sample"]) == {"square-5"}
+    assert set(lost.explainer) == {"toys/poisoned"}
+    assert lost.reason.str.startswith("its process died (signal 9), each of 2 times").all()
+    well = carry_out(tmp_path / "well", explainers=[{"name": "toys:Poisoned", "sample": "none"}, "control/random"])
+    well["explainer"] = scores["explainer"]
+    kept = scores.status == "score"
+    pd.testing.assert_frame_equal(scores[kept].drop(columns="cell"), well[kept].drop(columns="cell"), check_exact=True)
+
+
+@pytest.mark.parametrize(
+    ("fault", "says"), [("raises", "dataset: OSError: cannot decode"), ("kills", "its process died")]
+)
+def test_a_sample_that_cannot_be_read_is_a_failure_and_its_neighbours_go_on(
+    tmp_path: Path, fault: str, says: str
+) -> None:
+    scores = carry_out(tmp_path, workers=1, datasets=[{"name": "toys:BadSquares", "n": 10, fault: 6}])
+    lost = scores[scores.status == "failure"]
+    assert set(lost["sample"]) == {"toys/badsquares[6]"}
+    assert lost.reason.str.startswith(says).all()
+    assert len(scores) == 100
+    assert len(lost) == 10
 
 
 def test_the_second_driver_says_so_and_stops(tmp_path: Path) -> None:

@@ -13,7 +13,8 @@ from torch import nn
 
 from assay.kernel.errors import BadInput, UnknownName
 from assay.kernel.sample import Sample
-from assay.models.classifier import ClassifierRecipe, classifier
+from assay.models.classifier import classifier
+from assay.models.classifier_recipe import ClassifierRecipe
 from assay.models.preprocessing import Preprocessing
 from assay.models.torch_model import TorchModel
 

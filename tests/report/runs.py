@@ -17,6 +17,7 @@ from assay.kernel.row import Outcomes
 from assay.kernel.sample import Phrase, Region, Sample
 from assay.results.shard import CellResult, ShardResult, write_shard
 from assay.results.store import Store
+from tests.report.examples import findings
 
 COLOURS = {"red": (214, 60, 50), "blue": (40, 90, 200), "green": (40, 140, 80), "yellow": (240, 200, 40)}
 NASTY = "<img src=x onerror=alert(1)>\"'&</script><script>window.HACKED=1</script> 🦊 مرحبا بالعالم"
@@ -39,12 +40,19 @@ SCORES = {
         "direction": "higher",
         "range": [0, 1],
         "citation": "gridvqax2026 Eq. 3",
+        "detail": ["insertion", "deletion"],
     },
     "outside": {
         "summary": "share of the map outside the truth",
         "direction": "lower",
         "range": [0, 1],
         "citation": "semscore2025",
+    },
+    "compass": {
+        "summary": "share of the evidence on the target's side",
+        "direction": "higher",
+        "range": [0, 1],
+        "citation": "creg2026 Eq. 2",
     },
     "relation": {"summary": "share of the words on relations", "direction": "none", "range": [0, 1], "citation": ""},
 }
@@ -119,8 +127,13 @@ def make_run(
     unfinished: bool = False,
     cells: int = 12,
     protocol: str = "grid",
+    concluded: bool = False,
+    mechanisms: bool = False,
 ) -> Path:
-    """Write a run. gradient/input fails on every seventh sample, rollout has no words and hence no relation score."""
+    """Write a run; `concluded`: with findings; `mechanisms`: the twins are known to reason differently.
+
+    gradient/input fails on every seventh sample, rollout has no words and hence no relation score.
+    """
     store = Store(path)
     data = Pictures(n=n, nasty=nasty)
     name = f"pictures(n={n}{', nasty=True' if nasty else ''})"
@@ -133,9 +146,11 @@ def make_run(
                 _cell_result(protocol, model, explainer, name, samples, start, stop, metrics, seed, maps, cells)
                 for explainer in explainers
             ]
+            expected = [s.answer for s in samples]
             answers = [s.answer if (k + len(model)) % 5 else "maybe" for k, s in enumerate(samples)]
             wanted += [result.cell.id for result in results]
-            shard = ShardResult([s.id for s in samples], [s.meta for s in samples], answers, results)
+            sure = [0.5 + 0.4 * (k % 2) for k in range(len(samples))]
+            shard = ShardResult([s.id for s in samples], [s.meta for s in samples], answers, sure, expected, results)
             if not (unfinished and start + shard_size >= n and model == models[-1]):
                 write_shard(store, shard)
                 event = {"event": "job_done", "time": 1.0, "title": f"{model}[{start}]", "seconds": 1.5}
@@ -148,7 +163,11 @@ def make_run(
         "models": dict.fromkeys(models, "1"), "datasets": {name: "1"}, "versions": {"python": "3.11"},
         "refusals": [{"model": "blackbox", "explainer": "attention/rollout", "reason": NASTY if nasty else "no maps"}],
     }  # fmt: skip
+    if mechanisms:
+        manifest["mechanisms"] = {m: "reasons" if m.endswith("pure") else "matches_words" for m in models}
     store.write_json("manifest.json", manifest)
+    if concluded:
+        store.write_json("findings.json", [finding.plain() for finding in findings()])
     return path
 
 
@@ -179,10 +198,30 @@ def _cell_result(
             else {}
         )
         values[list({**broken, **absent})] = np.nan
-        outcomes[metric] = Outcomes(values, {} if absent else broken, absent)
+        detail = _curves(values) if metric == "mass" else _directions(samples, skill) if metric == "compass" else None
+        outcomes[metric] = Outcomes(values, {} if absent else broken, absent, detail)
     attributions = [_attribution(explainer, sample, skill, rng, cells, k in broken) for k, sample in enumerate(samples)]
     passes = np.full(len(samples), {"perturbation/rise": 500.0, "cam/gradcam": 1.0}.get(explainer, 0.0))
     return CellResult(cell, outcomes, passes, attributions if maps else ())
+
+
+def _curves(values: np.ndarray) -> np.ndarray:
+    """(n, 22): two curves of eleven steps, one up to the value and one down to it; NaN where there is none."""
+    steps = np.linspace(0, 1, 11)
+    up, down = values[:, None] * steps**0.5, 1 - (1 - values[:, None]) * steps
+    return np.concatenate([up, down], axis=1)
+
+
+def _directions(samples: Sequence[Sample], skill: float) -> np.ndarray:
+    """(n, 8): more of the mass in the direction of the target, the more the explainer knows."""
+    found = []
+    for sample in samples:
+        centres = [np.argwhere(sample.mask(role)).mean(axis=0) for role in ("anchor", "target")]
+        down, right = centres[1] - centres[0]
+        turn = np.arctan2(-down, right)
+        sharp = np.exp(3 * skill * np.cos(np.arange(8) * np.pi / 4 - turn))
+        found.append(sharp / sharp.sum())
+    return np.array(found)
 
 
 def _attribution(

@@ -25,6 +25,7 @@ from assay.report.maps import disagree
 from assay.report.page import SCRIPTS
 from assay.report.samples import collect, metric_values
 from assay.report.scenes import encode_image, outline
+from assay.results.store import Store
 from tests.report.runs import NASTY, make_run
 
 
@@ -203,9 +204,9 @@ def test_a_lost_dataset_leaves_the_tables(tmp_path: Path, dataset: str, why: str
 
 def test_a_changed_dataset_shows_no_pictures_of_others(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", n=4)
-    manifest = json.loads((run / "manifest.json").read_text())
+    manifest = Store(run).read_json("manifest.json")
     manifest["datasets"] = dict.fromkeys(manifest["datasets"], "0")
-    (run / "manifest.json").write_text(json.dumps(manifest))
+    Store(run).write_json("manifest.json", manifest)
     page = report([run], tmp_path / "page")
     assert "has changed since the run" in page.read_text()
     assert _chunk(page, "scenes-0") == {}

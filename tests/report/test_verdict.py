@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from assay.kernel.errors import BadInput
-from assay.report.boards import ALL, Board, boards
+from assay.report.boards import ALL, Board, boards, chief
 from assay.report.cautions import cautions
 from assay.report.evidence import Evidence, gather
-from assay.report.page import chief, in_words
+from assay.report.page import in_words
+from assay.report.slices import slices
 from assay.report.verdict import leaders, listed, samples_needed, verdict
 from assay.results.store import Store
 from tests.report.runs import make_run
@@ -74,7 +75,7 @@ def test_warnings_name_failures_refusals_missing_controls_and_missing_cells(tmp_
     Store(run).append("events.jsonl", json.dumps({"event": "job_failed", "title": "lost", "reason": "signal 9"}))
     Store(run).append("events.jsonl", json.dumps({"event": "warning", "text": "twin failed its check"}))
     evidence = gather([run])
-    found = cautions(evidence, chief(evidence, list(boards(evidence))))
+    found = cautions(evidence, chief(evidence, list(boards(evidence)))["grid"])
     texts = [c.text for c in found]
     assert any("2 of 8 cells are missing" in text for text in texts)
     failed = next(c for c in found if "rows failed" in c.text)
@@ -87,6 +88,25 @@ def test_warnings_name_failures_refusals_missing_controls_and_missing_cells(tmp_
     assert any("1 job was given up" in text for text in texts)
     assert "twin failed its check" in texts
     assert any("over different samples" in text for text in texts)
+
+
+def test_models_that_reason_differently_are_never_averaged_by_default(tmp_path: Path) -> None:
+    alike = gather([make_run(tmp_path / "a", n=8)])
+    assert [b.model for b in chief(alike, list(boards(alike)))["grid"]] == [ALL]
+    twins = gather([make_run(tmp_path / "b", n=8, mechanisms=True)])
+    assert [b.model for b in chief(twins, list(boards(twins)))["grid"]] == ["twin.pure", "twin.spur"]
+    by_model = {(table["key"], table["model"]) for table in slices(twins)}
+    assert ("depth", "twin.pure") in by_model
+    assert ("depth", ALL) not in by_model
+    assert ("model", ALL) in by_model  # the one table that sets the models side by side
+    assert {table["model"] for table in slices(alike)} == {ALL}
+
+
+def test_a_warning_that_two_boards_share_is_said_once(tmp_path: Path) -> None:
+    evidence = gather([make_run(tmp_path / "a", n=8, mechanisms=True, explainers=("cam/gradcam", "gradient/input"))])
+    texts = [c.text for c in cautions(evidence, chief(evidence, list(boards(evidence)))["grid"])]
+    assert len(texts) == len(set(texts))
+    assert sum("only 8 samples" in text for text in texts) == 1
 
 
 def test_a_job_made_good_later_is_no_warning(tmp_path: Path) -> None:

@@ -149,6 +149,35 @@ class Deadly:
 
 
 @dataclass(frozen=True)
+class Poisoned:
+    """Kills its process on one sample; seeded noise on the others."""
+
+    sample: str = "square-5"
+    card: ClassVar[Card] = Card("toys/poisoned", "dies of one sample", "explainer", gives=frozenset({"visual"}))
+
+    def __call__(self, session: Session) -> list[Attribution]:
+        if any(sample.id == self.sample for sample in session.samples):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return Noise()(session)
+
+
+@dataclass(frozen=True)
+class BadSquares(Squares):
+    """Squares of which one raises when it is read, and one kills the process that reads it."""
+
+    raises: int = -1
+    kills: int = -1
+    card: ClassVar[Card] = Card("toys/badsquares", "squares, some unreadable", "dataset")
+
+    def load(self, start: int, stop: int) -> list[Sample]:
+        if start <= self.kills < stop:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if start <= self.raises < stop:
+            raise OSError(f"cannot decode image {self.raises}")
+        return super().load(start, stop)
+
+
+@dataclass(frozen=True)
 class Greedy:
     """Needs what no toy offers."""
 

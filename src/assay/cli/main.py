@@ -8,7 +8,7 @@ import traceback
 
 import typer
 
-from assay.cli import check, data, demo, ls, report, run, score, status, train, why
+from assay.cli import check, compare, data, demo, ls, paper, report, run, score, status, train, view, why
 from assay.kernel.errors import AssayError
 
 app = typer.Typer(
@@ -28,6 +28,9 @@ app.command()(run.run)
 app.command()(status.status)
 app.command()(why.why)
 app.command()(report.report)
+app.command()(view.view)
+app.command()(compare.compare)
+app.command()(paper.paper)
 app.command()(score.score)
 app.add_typer(data.app, name="data")
 app.add_typer(train.app, name="train")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -19,7 +18,8 @@ STYLES = ("live", "plain", "json", "none")
 def run(
     spec: Annotated[str, typer.Argument(help="A YAML file, or the name of a shipped spec (`assay ls specs`).")],
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="The run directory; runs/<name> if not given.")
+        str | None,
+        typer.Option("--out", "-o", help="The run directory, or an fsspec URL (s3://...); runs/<name> if not given."),
     ] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", help="Override a field: key=value, the value in YAML. Repeatable.")
@@ -29,9 +29,13 @@ def run(
         bool, typer.Option("--dry-run", help="Show what would run and what it would cost, then stop.")
     ] = False,
     workers: Annotated[
-        int | None, typer.Option(help="Worker processes; the number of cores if not given, 0 for none.")
+        int | None,
+        typer.Option(help="Worker processes; as many as there are cores (or room in the cluster) if not given."),
     ] = None,
-    engine: Annotated[str, typer.Option(help="Where jobs run: local.")] = "local",
+    engine: Annotated[str, typer.Option(help="Where jobs run: local (this machine) or ray (a cluster).")] = "local",
+    address: Annotated[
+        str | None, typer.Option(help="The Ray cluster, host:port or auto; the one this machine is in if not given.")
+    ] = None,
     fail_on_error: Annotated[
         float, typer.Option(help="Largest share of failed rows that still exits 0; 0 means any failure exits 1.")
     ] = 1.0,
@@ -48,26 +52,30 @@ def run(
     from assay.engine.run import run as carry_out
     from assay.kernel.spec import Spec
 
-    if engine != "local":
-        raise BadInput(f"--engine {engine}: this version runs on 'local' only.")
     if progress is not None and progress not in STYLES:
         raise BadInput(f"--progress takes {', '.join(STYLES)}; got {progress!r}.")
     if not 0 <= fail_on_error <= 1:
         raise BadInput(f"--fail-on-error is a share between 0 and 1; got {fail_on_error:g}.")
+    if address is not None and engine != "ray":
+        raise BadInput(f"--address is of a Ray cluster: add --engine ray (got --engine {engine}).")
     wanted = Spec.read(spec_path(spec)).override(
         [*(settings or []), *([f"limit={limit}"] if limit is not None else [])]
     )
-    where = out or RUNS / wanted.name
+    where = out or str(RUNS / wanted.name)
     if dry_run:
-        show_plan(plan(wanted), where)
+        show_plan(plan(wanted, strict=False), where, workers)
         return
-    finished = carry_out(wanted, where, workers=workers, show=renderer(progress), fail_on_error=fail_on_error)
+    finished = carry_out(
+        wanted, where, workers=workers, engine=engine, address=address, show=renderer(progress),
+        fail_on_error=fail_on_error,
+    )  # fmt: skip
     if progress not in ("json", "none"):
         typer.echo(f"rows in {finished.path}; look at them with `assay report {finished.path}`", err=True)
 
 
-def show_plan(planned: Plan, where: Path) -> None:
+def show_plan(planned: Plan, where: str, workers: int | None) -> None:
     """What a run would do: the grid, its cost, what is refused and why."""
+    from assay.engine.forecast import forecast
     from assay.engine.plan import missing_extras
     from assay.kernel.registry import label
     from assay.results.run import Run
@@ -84,6 +92,7 @@ def show_plan(planned: Plan, where: Path) -> None:
             ["cells", f"{len(planned.cells)}, {len(done)} of them done in {where}"],
             ["jobs to run", str(len(jobs))],
             ["forward passes to ask for", f"{planned.passes(jobs):,.0f}"],
+            ["time", forecast(planned, jobs, where, workers)],
             ["scores per explanation", ", ".join(planned.metrics)],
         ],
         title=f"{planned.spec.name}: protocol {label(planned.protocol)}",
@@ -92,6 +101,11 @@ def show_plan(planned: Plan, where: Path) -> None:
         typer.echo(f"not run: {refusal.model} × {refusal.explainer}: {refusal.reason}")
     for text in missing_extras(planned):
         typer.echo(f"missing: {text}")
+    if planned.unserved:
+        raise BadInput(
+            f"as it stands the run would be refused: no model here can serve {', '.join(planned.unserved)}. "
+            "Drop them from the spec, or add a model that offers what they need."
+        )
 
 
 def _size(planned: Plan, dataset: int) -> int:

@@ -38,6 +38,24 @@ def gridvlm(
 
 
 @app.command()
+def pixel(
+    recipe: Annotated[str, typer.Argument(help="A shipped recipe (cnn, vit, cnn_clean, ...) or a YAML file.")],
+    setting: Annotated[
+        list[str] | None, typer.Option("--set", help="A field of the recipe: steps=200, data={source: photos, n: 5}.")
+    ] = None,
+    out: Out = None,
+    fresh: Fresh = False,
+) -> None:
+    """Train a classifier on images with a planted shortcut. Killed and started again, it goes on where it was."""
+    from assay.models.pixelnet.training import train_pixel
+    from assay.models.pixelnet.training_recipe import load_pixel_recipe
+
+    asked = load_pixel_recipe(recipe, setting or ())
+    where = train_pixel(asked, out, resume=not fresh, progress=_show)
+    print_table(["what", "where"], [["weights", str(where)], ["card", str(where.with_suffix(".md"))]])
+
+
+@app.command()
 def verify(
     model: Annotated[str, typer.Argument(help="A model's name, e.g. gridprog.pure.")],
     per_bucket: Annotated[int, typer.Option(help="Fresh samples of each bucket.")] = 200,
@@ -54,18 +72,20 @@ def verify(
 
 
 def _train(architecture: str, mode: str, recipe: Path | None, out: Path | None, devices: int, fresh: bool) -> None:
-    from assay.engine.events import duration
     from assay.models.training import train
 
-    def show(event: Event) -> None:
-        accuracy = "-" if event.accuracy is None else f"{event.accuracy:.1%}"
-        worst = min(event.buckets.items(), key=lambda item: item[1], default=None)
-        low = f", lowest {worst[0]} {worst[1]:.0%}" if worst else ""
-        typer.echo(
-            f"{event.phase} {event.step}/{event.steps}: loss {event.loss:.3f}, accuracy {accuracy}{low}, "
-            f"about {duration(event.remaining)} left",
-            err=True,
-        )
-
-    where = train(architecture, mode, recipe, out, resume=not fresh, devices=devices, progress=show)
+    where = train(architecture, mode, recipe, out, resume=not fresh, devices=devices, progress=_show)
     print_table(["what", "where"], [["weights, card and learning curve", str(where)]])
+
+
+def _show(event: Event) -> None:
+    from assay.engine.events import duration
+
+    accuracy = "-" if event.accuracy is None else f"{event.accuracy:.1%}"
+    worst = min(event.buckets.items(), key=lambda item: item[1], default=None)
+    low = f", lowest {worst[0]} {worst[1]:.0%}" if worst else ""
+    typer.echo(
+        f"{event.phase} {event.step}/{event.steps}: loss {event.loss:.3f}, accuracy {accuracy}{low}, "
+        f"about {duration(event.remaining)} left",
+        err=True,
+    )

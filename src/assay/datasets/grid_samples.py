@@ -17,7 +17,11 @@ from assay.kernel.sample import Sample
 
 @dataclass(frozen=True)
 class GridDataset:
-    """`buckets` are names or patterns (`D2_M_*`); the default is the 38 that were published."""
+    """`buckets` are names or patterns (`D2_M_*`); the default is the 38 that were published.
+
+    `order` "mixed" takes one sample of each bucket in turn; "bucket" takes all of a bucket before the next, so that a
+    batch can be the samples of one bucket: what scores of a whole dataset (`modality/*`) are made of.
+    """
 
     buckets: tuple[str, ...] = ()
     mode: Literal["pure", "spur"] = "pure"
@@ -25,6 +29,7 @@ class GridDataset:
     seed: int = 0
     preset: Literal["certified", "paper"] = "certified"
     cell: int = 64
+    order: Literal["mixed", "bucket"] = "mixed"
     card: ClassVar[Card] = Card(
         "grid", "questions about shapes on a grid; each sample carries the proof of what it takes to answer", "dataset",
         citation="gridvqax2026",
@@ -59,15 +64,18 @@ class GridDataset:
         return len(self.names) * self.per_bucket
 
     def load(self, start: int, stop: int) -> list[Sample]:
-        """Position i is sample i // B of bucket i % B."""
+        """Position i is sample i // B of bucket i % B, or in the order of buckets sample i % n of bucket i // n."""
         from assay.datasets.grid.generate import generate
 
-        count = len(self.names)
+        count, each = len(self.names), self.per_bucket
         slots: dict[int, Sample] = {}
         for b, name in enumerate(self.names):
-            places = range(start + (b - start) % count, stop, count)
+            if self.order == "mixed":
+                places = range(start + (b - start) % count, stop, count)
+            else:
+                places = range(max(start, b * each), min(stop, (b + 1) * each))
             if places:
-                first = places[0] // count
+                first = places[0] // count if self.order == "mixed" else places[0] % each
                 made = generate(name, len(places), self.seed, self.preset, self.mode, start=first, cell=self.cell)
                 slots.update(zip(places, made, strict=True))
         return [slots[i] for i in range(start, stop)]

@@ -17,7 +17,6 @@ from rich.progress import (
     TaskID,
     TextColumn,
     TimeElapsedColumn,
-    TimeRemainingColumn,
 )
 
 Event = dict[str, Any]  # always has "event" and "time"
@@ -78,7 +77,7 @@ class Live(Silent):
     def __init__(self, console: Console | None = None) -> None:
         self.progress = Progress(
             TextColumn("[bold]{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("explanations"),
-            TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(), console=console or Console(stderr=True),
+            TimeElapsedColumn(), TextColumn("{task.fields[left]}"), console=console or Console(stderr=True),
         )  # fmt: skip
         self.task: TaskID | None = None
 
@@ -91,11 +90,12 @@ class Live(Silent):
 
     def __call__(self, event: Event) -> None:
         if event["event"] == "run_started":
-            self.task = self.progress.add_task(event["name"], total=event["pairs"], completed=event["pairs_done"])
+            totals = {"total": event["pairs"], "completed": event["pairs_done"]}
+            self.task = self.progress.add_task(event["name"], **totals, left="")
             if event["cells_done"]:
                 self.progress.console.print(describe(event), markup=False, highlight=False)
         elif event["event"] == "progress" and self.task is not None:
-            self.progress.update(self.task, completed=event["pairs_done"])
+            self.progress.update(self.task, completed=event["pairs_done"], left=_left(event).removeprefix(", "))
         elif event["event"] in ("job_retry", "job_failed", "warning"):
             self.progress.console.print(describe(event), markup=False, highlight=False)
 
@@ -111,12 +111,11 @@ def describe(event: Event) -> str:
     match event["event"]:
         case "run_started":
             kept = f", {event['cells_done']} of them already done" if event["cells_done"] else ""
-            return f"{event['name']}: {event['cells']} cells in {event['jobs']} jobs{kept}, {event['workers']} workers"
+            return f"{event['name']}: {event['cells']} cells in {event['jobs']} jobs{kept}, {_workers(event)}"
         case "progress":
-            left = f", about {duration(event['seconds_left'])} left" if event["seconds_left"] is not None else ""
-            return f"{event['pairs_done']}/{event['pairs']} explanations{left}"
+            return f"{event['pairs_done']}/{event['pairs']} explanations{_left(event)}"
         case "job_retry":
-            return f"retry {event['attempt']} of {event['title']}: {event['reason']}"
+            return f"trying {event['title']} again: {event['reason']}"
         case "job_failed":
             return f"failed: {event['title']}: {event['reason']}"
         case "warning":
@@ -125,6 +124,14 @@ def describe(event: Event) -> str:
             failed = f", {event['failures']} failures" if event["failures"] else ""
             return f"done: {event['rows']} new rows{failed} in {duration(event['seconds'])}"
     return ""
+
+
+def _left(event: Event) -> str:
+    return f", about {duration(event['seconds_left'])} left" if event["seconds_left"] is not None else ""
+
+
+def _workers(event: Event) -> str:
+    return "as many workers as the cluster has room for" if event["workers"] is None else f"{event['workers']} workers"
 
 
 def duration(seconds: float) -> str:

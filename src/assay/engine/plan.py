@@ -37,6 +37,7 @@ class Plan:
     cells: tuple[Cell, ...]
     grid: tuple[Job, ...]
     refusals: tuple[Refusal, ...]
+    unserved: tuple[str, ...] = ()  # explainers that no model of the spec can serve
 
     @property
     def metrics(self) -> list[str]:
@@ -57,12 +58,15 @@ class Plan:
         total = 0.0
         for job in jobs:
             asked = sum(float(getattr(self.explainers[e], "passes", 1)) + own for e in job.explainers)
-            total += (job.stop - job.start) * (1 + asked)  # 1: the model's own answer
+            total += (job.stop - job.start) * (2 + asked)  # 2: the model's own answer, and its probability
         return total
 
 
-def plan(spec: Spec) -> Plan:
-    """Resolve names and parameters, check who can explain whom, and lay out the grid of cells."""
+def plan(spec: Spec, strict: bool = True) -> Plan:
+    """Resolve names and parameters, check who can explain whom, and lay out the grid of cells.
+
+    An explainer that no model of the spec can serve is an error, unless `strict` is off: then it is in `unserved`.
+    """
     protocol: Benchmark = build("protocol", spec.protocol.name, spec.protocol.parameters)
     models: list[ModelRecipe] = [recipe(c.name, **c.parameters) for c in spec.models]
     datasets: list[Dataset] = [build("dataset", c.name, c.parameters) for c in spec.datasets]
@@ -73,7 +77,7 @@ def plan(spec: Spec) -> Plan:
     refusals = [r for m in models for e in explainers if (r := _refusal(m, e, protocol)) is not None]
     refused = {(r.model, r.explainer) for r in refusals}
     alone = [label(e) for e in explainers if all((label(m), label(e)) in refused for m in models)]
-    if alone:
+    if alone and strict:
         more = f" The same goes for {', '.join(alone[1:])}." if len(alone) > 1 else ""
         raise BadInput(next(r.reason for r in refusals if r.explainer == alone[0]) + more)
 
@@ -91,7 +95,8 @@ def plan(spec: Spec) -> Plan:
                 if cells:
                     grid.append(Job(m, d, start, stop, tuple(able), cells))
     cells = tuple(cell for job in grid for cell in job.cells)
-    return Plan(spec, protocol, tuple(models), tuple(datasets), tuple(explainers), cells, tuple(grid), tuple(refusals))
+    resolved = tuple(models), tuple(datasets), tuple(explainers)
+    return Plan(spec, protocol, *resolved, cells, tuple(grid), tuple(refusals), tuple(alone))
 
 
 def _distinct(kind: str, things: Sequence[Any]) -> None:

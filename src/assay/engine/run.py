@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import platform
 import sys
-import time
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from assay.engine.events import Event, Renderer, Silent, stamp
-from assay.engine.executors.local import Report, in_process, in_workers
+from assay.engine.events import Renderer, Silent
+from assay.engine.executors.job import Report, in_process
+from assay.engine.executors.local import in_workers
+from assay.engine.log import Log, title
 from assay.engine.plan import Plan, missing_extras, plan
 from assay.kernel.card import Card
 from assay.kernel.cell import Job
@@ -24,6 +24,7 @@ from assay.kernel.spec import Spec
 from assay.results.run import Run
 from assay.results.store import Store
 
+ENGINES = ("local", "ray")
 _RECORDED = (
     "assay",
     "numpy",
@@ -44,18 +45,23 @@ def run(
     out: str | Path,
     *,
     workers: int | None = None,
+    engine: str = "local",
+    address: str | None = None,
     show: Renderer | None = None,
     fail_on_error: float = 1.0,
 ) -> Run:
-    """Run every cell that `out` does not hold yet and return the run.
+    """Run every cell that `out` (a directory, or an fsspec URL) does not hold yet and return the run.
 
-    `workers` defaults to the number of cores; 0 runs in this process. `fail_on_error` is the largest share of failed
+    `workers` defaults to the number of cores; 0 runs in this process. With `engine="ray"` jobs go to the Ray cluster at
+    `address`, and `workers` defaults to what it has room for. `fail_on_error` is the largest share of failed
     rows that still counts as success (1.0: never fail, 0: any failure raises RunFailed). Rows are kept either way.
     """
+    if engine not in ENGINES:
+        raise BadInput(f"--engine takes {' or '.join(ENGINES)}; got {engine!r}.")
     planned = plan(spec)
     if missing := missing_extras(planned):
         raise BadInput(" ".join(missing))
-    store = Store(Path(out))
+    store = Store(out)
     with store.lease():
         store.sweep()
         finished = Run(store)
@@ -63,20 +69,19 @@ def run(
         jobs = planned.jobs(done)
         store.write_json("spec.json", spec.plain())
         store.write_json("manifest.json", _manifest(planned))
-        workers = _workers(workers, jobs)
+        chosen = workers if engine == "ray" else _workers(workers, jobs)
         with show or Silent() as shown:
-            log = _Log(store, shown, planned, jobs, workers)
+            log = Log(store, shown, planned, jobs, chosen)
             for damaged in finished.damaged():
                 log("warning", text=f"{damaged} was damaged; its cells are computed again")
-                store.path(damaged).unlink(missing_ok=True)
+                store.remove(damaged)
             for refusal in planned.refusals:
                 log("warning", text=refusal.reason)
             log.start(len(done & {cell.id for cell in planned.cells}))
-            reports = in_workers(planned, jobs, store, workers) if workers else in_process(planned, jobs, store)
-            given_up = _follow(reports, log)
+            given_up = _follow(_execute(engine, address, planned, jobs, store, chosen), log)
             if not given_up:
                 _conclude(planned, finished, log)
-            log("run_done", rows=log.rows, failures=log.failures, seconds=round(time.time() - log.began, 3))
+            log.end()
     if given_up:
         raise RunFailed(f"{len(given_up)} jobs were given up, the first because {given_up[0]} Run again to retry them.")
     if fail_on_error < 1 or log.failures == log.rows > 0:  # else some rows have values: no need to read them all back
@@ -84,73 +89,42 @@ def run(
     return finished
 
 
-def _conclude(planned: Plan, finished: Run, log: _Log) -> None:
+def _execute(
+    engine: str, address: str | None, planned: Plan, jobs: list[Job], store: Store, workers: int | None
+) -> Iterator[Report]:
+    if engine == "ray":
+        from assay.engine.executors.ray import in_ray
+
+        return in_ray(planned, jobs, store, address=address, workers=workers)
+    return in_workers(planned, jobs, store, workers) if workers else in_process(planned, jobs, store)
+
+
+def _conclude(planned: Plan, finished: Run, log: Log) -> None:
     """What the protocol makes of the whole run, where it has something to say (see `Finding`)."""
     conclude = getattr(planned.protocol, "findings", None)
     if conclude is None:
         return
     try:
-        findings = [finding.plain() for finding in conclude(finished.scores())]
+        findings = [finding.plain() for finding in conclude(finished)]
     except Exception as error:  # the rows stand, whatever became of their summary
         log("warning", text=f"no findings: {type(error).__name__}: {error}")
         findings = []
     finished.store.write_json("findings.json", findings)
 
 
-def _follow(reports: Iterator[Report], log: _Log) -> list[str]:
+def _follow(reports: Iterator[Report], log: Log) -> list[str]:
     given_up: list[str] = []
     for report in reports:
-        title = _title(report.job)
         if report.kind == "tick":
-            log.tick(report.value)
+            log.tick(report.job, report.value)
         elif report.kind == "done":
             log.done(report.job, report.value)
         elif report.kind == "retry":
-            attempt, reason = report.value
-            log("job_retry", title=title, attempt=attempt, reason=reason)
+            log.retry(report.job, report.value)
         else:
-            given_up.append(f"{title}: {report.value}.")
-            log("job_failed", title=title, reason=report.value)
+            given_up.append(f"{title(report.job)}: {report.value}.")
+            log("job_failed", title=title(report.job), reason=report.value)
     return given_up
-
-
-class _Log:
-    """Events to disk and to whoever watches; running totals for the time left."""
-
-    def __init__(self, store: Store, show: Renderer, planned: Plan, jobs: list[Job], workers: int) -> None:
-        self.store, self.show, self.planned, self.jobs, self.workers = store, show, planned, jobs, workers
-        self.pairs = sum(cell.stop - cell.start for cell in planned.cells)
-        self.before = self.pairs_done = self.pairs - sum((j.stop - j.start) * len(j.cells) for j in jobs)
-        self.rows = self.failures = 0
-        self.began = time.time()
-
-    def __call__(self, kind: str, **fields: Any) -> None:
-        event: Event = stamp(kind, **fields)
-        if kind != "progress":  # ticks are for watching; what is done is in job_done
-            self.store.append("events.jsonl", json.dumps(event, ensure_ascii=False))
-        self.show(event)
-
-    def start(self, cells_done: int) -> None:
-        self(
-            "run_started", name=self.planned.spec.name, cells=len(self.planned.cells), cells_done=cells_done,
-            jobs=len(self.jobs), workers=self.workers, pairs=self.pairs, pairs_done=self.pairs_done,
-        )  # fmt: skip
-
-    def tick(self, pairs: int) -> None:
-        self.pairs_done += pairs
-        fresh = self.pairs_done - self.before
-        left = (time.time() - self.began) / fresh * (self.pairs - self.pairs_done) if fresh else None
-        self("progress", pairs=self.pairs, pairs_done=self.pairs_done, seconds_left=left)
-
-    def done(self, job: Job, value: dict[str, Any]) -> None:
-        self.rows += value["rows"]
-        self.failures += value["failures"]
-        self("job_done", title=_title(job), cells=[cell.id for cell in job.cells], **value)
-
-
-def _title(job: Job) -> str:
-    first = job.cells[0]
-    return f"{first.model} on {first.dataset}[{job.start}:{job.stop}]"
 
 
 def _workers(asked: int | None, jobs: list[Job]) -> int:
@@ -170,6 +144,7 @@ def _manifest(planned: Plan) -> dict[str, Any]:
         "cells": sorted(cell.id for cell in planned.cells),
         "refusals": [{"model": r.model, "explainer": r.explainer, "reason": r.reason} for r in planned.refusals],
         "models": {label(m): m.revision for m in planned.models},
+        "mechanisms": {label(m): getattr(m, "mechanism", None) for m in planned.models},
         "datasets": {label(d): d.revision for d in planned.datasets},
         "seed": planned.spec.seed,
         "versions": {"python": platform.python_version(), **_versions()},
@@ -189,6 +164,7 @@ def _about(card: Card) -> dict[str, Any]:
         "ceiling": card.ceiling,
         "citation": card.citation,
         "departures": card.departures,
+        "detail": list(card.detail),
     }
 
 

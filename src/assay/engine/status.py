@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,13 +12,13 @@ from assay.engine.plan import plan
 from assay.kernel.cell import Cell
 from assay.kernel.errors import BadInput
 from assay.kernel.spec import Spec
-from assay.results.run import Run, load_run
+from assay.results.run import load_run
 from assay.results.shard import read_shard
 
 
 @dataclass(frozen=True)
 class Status:
-    path: Path
+    path: Path | str
     cells: int
     cells_done: int
     missing: list[str]
@@ -62,22 +61,9 @@ def status(path: str | Path) -> Status:
         not_applicable=counts["not_applicable"],
         reasons=sorted(reasons.items(), key=lambda item: -item[1]),
         damaged=run.damaged(),
-        writer=_writer(run),
+        writer=run.store.holder(),
         last_event=next((text for event in reversed(events) if (text := describe(event))), ""),
     )
-
-
-def _writer(run: Run) -> str:
-    """Who holds the lease just now, or nothing."""
-    try:
-        with open(run.store.path(".lease")) as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except OSError:
-                return file.read().strip()
-    except OSError:
-        pass
-    return ""
 
 
 @dataclass(frozen=True)

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import lru_cache
-from typing import Any
+from time import perf_counter
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from assay.engine.care import Care, Place, Watch
 from assay.engine.plan import Plan
 from assay.kernel.attribution import Attribution
 from assay.kernel.cell import Job
-from assay.kernel.roles import Benchmark, Explainer, Model
+from assay.kernel.roles import Benchmark, Dataset, Explainer, Model
 from assay.kernel.row import Outcomes
 from assay.kernel.sample import Sample
+from assay.kernel.typing import Values
 from assay.probe.session import Session
 from assay.results.shard import CellResult, ShardResult
 
-Tick = Callable[[int], None]  # called with the number of sample × explainer pairs just done
+Tick = Callable[[int, int, float], None]  # explainer (position in the spec), samples just done with it, seconds
 
 
 @lru_cache(maxsize=2)
@@ -30,30 +34,50 @@ def _loaded(recipe: Any) -> Model:
     return model
 
 
-def run_job(plan: Plan, job: Job, tick: Tick = lambda pairs: None) -> ShardResult:
-    """Explain and score. What raises becomes Failure rows with the reason; neighbours go on."""
+def forget_models() -> None:
+    """Let go of warm weights, to make room for a process that will load its own."""
+    _loaded.cache_clear()
+
+
+def run_job(
+    plan: Plan,
+    job: Job,
+    tick: Tick = lambda explainer, samples, seconds: None,
+    watch: Watch = lambda place: None,
+    care: Care = Care(),  # noqa: B008  frozen
+) -> ShardResult:
+    """Explain and score. What raises becomes Failure rows with the reason; neighbours go on.
+
+    `watch` is told of every step before it is taken; `care` says what has killed its process before (see `Care`).
+    """
     recipe: Any = plan.models[job.model]  # frozen dataclasses, so hashable; the structural type cannot say so
+    began = perf_counter()
     model = _loaded(recipe)
-    samples = plan.datasets[job.dataset].load(job.start, job.stop)
+    seconds = {"load": perf_counter() - began}
+    samples, care = _read(plan.datasets[job.dataset], job, watch, care)
+    seconds["read"] = perf_counter() - began - seconds["load"]
     explainers = [plan.explainers[e] for e in job.explainers]
     scored: list[list[_Batch]] = [[] for _ in explainers]
     answers: list[str | None] = []
-    # Batches are the same whatever the workers, so the numbers are too.
-    for at in range(0, len(samples), plan.spec.batch_size):
-        batch = samples[at : at + plan.spec.batch_size]
-        session = Session(model, batch, seed=plan.spec.seed)
-        session.expect(explainers)
-        try:
-            answers += session.targets
-        except Exception as error:
-            # The model cannot even answer: every cell of this batch fails with that reason.
-            answers += [None] * len(batch)
-            for parts in scored:
-                parts.append(_Batch.failed(plan.protocol, batch, f"model: {_say(error)}"))
-        else:
-            for explainer, parts in zip(explainers, scored, strict=True):
-                parts.append(_explain(plan, session, explainer))
-                tick(len(batch))
+    probabilities: list[float | None] = []
+    for start, stop in _pieces(plan, samples, care):
+        watch(Place("explain", start, stop))
+        for asked in _asked(plan, model, samples[start:stop], care.lost(start)):
+            session = asked.session
+            answers += asked.answers
+            probabilities += asked.probabilities
+            if not asked.problem:
+                session.expect(explainers)
+            for e, cell, explainer, parts in zip(job.explainers, job.cells, explainers, scored, strict=True):
+                began = perf_counter()
+                if asked.problem:
+                    parts.append(_Batch.failed(plan.protocol, session.samples, asked.problem))
+                else:
+                    watch(Place("explain", start, stop, cell.id))
+                    parts.append(_explain(plan, session, explainer, cell.explainer))
+                tick(e, len(session.samples), perf_counter() - began)
+            for name, spent in session.cost.seconds.items():
+                seconds[name] = seconds.get(name, 0.0) + spent
     cells = [
         CellResult(
             cell,
@@ -63,7 +87,73 @@ def run_job(plan: Plan, job: Job, tick: Tick = lambda pairs: None) -> ShardResul
         )
         for cell, parts in zip(job.cells, scored, strict=True)
     ]
-    return ShardResult([s.id for s in samples], [s.meta for s in samples], answers, cells)
+    expected = [s.answer for s in samples]
+    about = [s.id for s in samples], [s.meta for s in samples]
+    return ShardResult(*about, answers, probabilities, expected, cells, seconds)
+
+
+def _read(dataset: Dataset, job: Job, watch: Watch, care: Care) -> tuple[list[Sample], Care]:
+    """The samples of a job. One that cannot be read is a stand-in, lost to every explainer with the reason."""
+    if not care.read_alone:
+        watch(Place("read", 0, job.stop - job.start))
+        try:
+            return list(dataset.load(job.start, job.stop)), care
+        except Exception:  # one by one, then, to see which
+            pass
+    samples: list[Sample] = []
+    unreadable = dict(care.unreadable)
+    for at in range(job.stop - job.start):
+        if at not in unreadable:
+            watch(Place("read", at, at + 1))
+            try:
+                samples += dataset.load(job.start + at, job.start + at + 1)
+                continue
+            except Exception as error:
+                unreadable[at] = f"dataset: {_say(error)}"
+        samples.append(Sample(f"{dataset.card.name}[{job.start + at}]", np.zeros((1, 1, 3), np.uint8)))
+    return samples, replace(care, unreadable=unreadable)
+
+
+def _pieces(plan: Plan, samples: Sequence[Sample], care: Care) -> Iterator[tuple[int, int]]:
+    """Batches are cut at the same places whatever the workers, so the numbers are the same too."""
+    for start in range(0, len(samples), plan.spec.batch_size):
+        yield from care.pieces(start, min(start + plan.spec.batch_size, len(samples)))
+
+
+class _Asked(NamedTuple):
+    """A session whose model has answered, or could not."""
+
+    session: Session
+    answers: Sequence[str | None]
+    probabilities: list[float | None]
+    problem: str = ""
+
+
+def _asked(plan: Plan, model: Model, samples: Sequence[Sample], lost: str = "") -> Iterator[_Asked]:
+    """A batch that the model cannot answer is asked again one sample at a time, so that only the guilty ones fail.
+
+    A protocol may choose what is explained (`targets`); otherwise it is the model's own answer. What is `lost` (see
+    `Care`) is not asked about at all.
+    """
+    choose = getattr(plan.protocol, "targets", None)
+    session = Session(model, samples, seed=plan.spec.seed)
+    if lost:
+        yield _Asked(session, [None] * len(samples), [None] * len(samples), lost)
+        return
+    try:
+        if choose is not None:
+            session = Session(model, samples, choose(model, samples), plan.spec.seed)
+        yield _Asked(session, session.answers, _finite(model.score(samples, session.targets)))
+    except Exception as error:
+        if len(samples) == 1:
+            yield _Asked(session, [None], [None], f"model: {_say(error)}")
+        else:
+            for sample in samples:
+                yield from _asked(plan, model, [sample])
+
+
+def _finite(values: Values) -> list[float | None]:
+    return [float(value) if np.isfinite(value) else None for value in values]
 
 
 class _Batch:
@@ -82,17 +172,19 @@ class _Batch:
         )
 
 
-def _explain(plan: Plan, session: Session, explainer: Explainer) -> _Batch:
+def _explain(plan: Plan, session: Session, explainer: Explainer, name: str) -> _Batch:
     """A batch that raises is tried again one sample at a time, so that only the guilty ones fail."""
     try:
-        attributions = explainer(session)
+        with session.cost.clock(f"explain {name}"):
+            attributions = explainer(session)
         if len(attributions) != len(session.samples):
             raise ValueError(f"gave {len(attributions)} attributions for {len(session.samples)} samples")
-        return _Batch(dict(plan.protocol.score(session, attributions)), attributions)
+        with session.cost.clock(f"score {name}"):
+            return _Batch(dict(plan.protocol.score(session, attributions)), attributions)
     except Exception as error:
         if len(session.samples) == 1:
             return _Batch.failed(plan.protocol, session.samples, f"{explainer.card.name}: {_say(error)}")
-    singles = [_explain(plan, session.only(i), explainer) for i in range(len(session.samples))]
+    singles = [_explain(plan, session.only(i), explainer, name) for i in range(len(session.samples))]
     return _Batch(
         {metric: Outcomes.join([s.outcomes[metric] for s in singles]) for metric in plan.metrics},
         [a for s in singles for a in s.attributions],

@@ -11,4 +11,5 @@ DECLARES = (
     "shapley",
     "interaction",
     "modality",
+    "planted",
 )

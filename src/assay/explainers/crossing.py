@@ -12,6 +12,7 @@ from assay.kernel.errors import BadInput
 from assay.probe.session import Session
 
 Matrix = npt.NDArray[np.float64]  # (N, N): image, question
+BLOCK = "block"  # the note in which the first sample of a block carries the block's score
 
 
 def crossed(session: Session, asking: Asking, wanted: Sequence[tuple[str, int, int]]) -> npt.NDArray[np.float64]:
@@ -40,3 +41,17 @@ def references(session: Session, i: int, count: int, name: str) -> list[int]:
             f"{name} compares samples of a batch with one another; it needs two or more, got {min(n, count)}."
         )
     return [(i + step) % n for step in range(min(n, count))]
+
+
+def blocks(session: Session, size: int, name: str) -> list[range]:
+    """The samples of a session in even runs of at most `size` (never of one): each the population of its members.
+
+    Scores of a dataset are made of such a block; blocks share no samples, so their scores are independent.
+    """
+    n = len(session.samples)
+    if min(n, size) < 2:
+        raise BadInput(
+            f"{name} compares samples of a batch with one another; it needs two or more, got {min(n, size)}."
+        )
+    ends = np.linspace(0, n, min(-(-n // size), n // 2) + 1).round().astype(int).tolist()
+    return [range(start, stop) for start, stop in zip(ends, ends[1:], strict=False)]

@@ -38,6 +38,7 @@ class Card:
     departures: str = ""
     passes: str = ""  # forward passes a sample costs, e.g. "1", "steps", "budget"
     extra: str = ""  # the pip extra it needs
+    detail: tuple[str, ...] = ()  # of a score: names of the equally long curves that `Outcomes.detail` holds
 
 
 class Carded(Protocol):

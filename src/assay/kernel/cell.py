@@ -10,7 +10,7 @@ from typing import Any
 from assay.kernel.identity import digest
 
 # Raised when the engine itself computes rows differently, so that old rows are not taken for new ones.
-CELL_VERSION = 1
+CELL_VERSION = 2
 
 
 @dataclass(frozen=True)

@@ -81,5 +81,10 @@ class Benchmark(Protocol):
         ...
 
     def score(self, asked: Any, attributions: Sequence[Attribution]) -> Mapping[str, Outcomes]:
-        """For every metric, one outcome per sample."""
+        """For every metric, one outcome per sample.
+
+        More methods are optional: `targets(model, samples)` chooses the answer to explain of each sample (by default
+        the model's own); `findings(run)` gives what the whole run shows (a list of `Finding`), and
+        `paper(run)` sets it beside what the paper says (a `Comparison`). `run` is an `assay.results.run.Run`.
+        """
         ...

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from assay.kernel.errors import BadInput
 from assay.kernel.typing import Values
@@ -38,11 +40,16 @@ Outcome = Score | Failure | NotApplicable
 
 @dataclass(frozen=True, eq=False)
 class Outcomes:
-    """One metric over n samples: a value each, or the reason why there is none."""
+    """One metric over n samples: a value each, or the reason why there is none.
+
+    `detail` (n, k) is what the values were computed from (a curve, a distribution), kept so that a page can draw it;
+    rows without a value are NaN there.
+    """
 
     values: Values  # NaN exactly where `failures` or `not_applicable` has a reason
     failures: Mapping[int, str] = field(default_factory=dict)
     not_applicable: Mapping[int, str] = field(default_factory=dict)
+    detail: npt.NDArray[np.floating[Any]] | None = None
 
     def __post_init__(self) -> None:
         silent = set(np.flatnonzero(~np.isfinite(self.values)).tolist()) - set(self.failures) - set(self.not_applicable)
@@ -50,6 +57,9 @@ class Outcomes:
             raise BadInput(
                 f"samples {sorted(silent)[:5]} have no finite value and no reason why: give a Failure or NotApplicable."
             )
+
+        if self.detail is not None and (self.detail.ndim != 2 or len(self.detail) != len(self.values)):
+            raise BadInput(f"detail must be (n, k) for {len(self.values)} samples; got shape {self.detail.shape}.")
 
     def __len__(self) -> int:
         return len(self.values)
@@ -75,4 +85,16 @@ class Outcomes:
             np.concatenate([part.values for part in parts]) if parts else np.empty(0),
             {at + i: reason for at, part in pairs for i, reason in part.failures.items()},
             {at + i: reason for at, part in pairs for i, reason in part.not_applicable.items()},
+            _stack(parts),
         )
+
+
+def _stack(parts: Sequence[Outcomes]) -> npt.NDArray[np.floating[Any]] | None:
+    """Details one below the other; a part that failed as a whole has none and gets NaN."""
+    widths = {part.detail.shape[1] for part in parts if part.detail is not None}
+    if not widths:
+        return None
+    if len(widths) > 1:
+        raise BadInput(f"details of one metric must have one length; got {sorted(widths)}.")
+    empty = widths.pop()
+    return np.concatenate([np.full((len(p), empty), np.nan) if p.detail is None else p.detail for p in parts])

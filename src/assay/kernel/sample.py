@@ -80,6 +80,7 @@ class Sample:
     phrases: tuple[Phrase, ...] = ()
     mechanisms: Mapping[str, Uses] = field(default_factory=dict)
     meta: Meta = field(default_factory=dict)
+    choices: tuple[str, ...] = ()  # the answers that count; what a model says is read as one of them (`read_answer`)
 
     @cached_property
     def words(self) -> tuple[Span, ...]:

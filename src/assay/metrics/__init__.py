@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from assay.metrics.compass import compass, compass_problem, direction_error
+from assay.metrics.compass import compass, compass_problem, direction_error, excess
 from assay.metrics.localization import corrected_mass, otsu_iou, relevance_mass, spuriousity
 from assay.metrics.perturbation import deletion, insertion, srg
 from assay.metrics.problems import map_problem, mask_problem, outcomes
@@ -19,6 +19,7 @@ __all__ = [
     "corrected_mass",
     "deletion",
     "direction_error",
+    "excess",
     "hit",
     "insertion",
     "macro_interaction",

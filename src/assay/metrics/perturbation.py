@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from assay.kernel.errors import BadInput
 from assay.kernel.typing import Keep, Values
-from assay.probe.evaluator import Evaluator, ask
+from assay.probe.evaluator import Evaluator, Question
 from assay.probe.games import Game
 
 Modality = Literal["visual", "text"]
@@ -49,7 +49,7 @@ def insertion(
     >>> round(insertion(game, [3, 1, 0, 2], steps=5).value, 6)
     0.5
     """
-    return _curve(game, order, steps, modality, rounding, quadrature, adding=True)
+    return _alone(game, curve_question(game, order, True, steps, modality, rounding, quadrature))
 
 
 def deletion(
@@ -61,7 +61,7 @@ def deletion(
     quadrature: Quadrature = "mean",
 ) -> Curve:
     """The area under the answer's value while the first features of `order` are taken away. Low is good."""
-    return _curve(game, order, steps, modality, rounding, quadrature, adding=False)
+    return _alone(game, curve_question(game, order, False, steps, modality, rounding, quadrature))
 
 
 def srg(game: Game, order: Order, steps: int = 11, modality: Modality = "visual") -> float:
@@ -71,9 +71,16 @@ def srg(game: Game, order: Order, steps: int = 11, modality: Modality = "visual"
     return insertion(shared, order, steps, modality).value - deletion(shared, order, steps, modality).value
 
 
-def _curve(
-    game: Game, order: Order, steps: int, modality: Modality, rounding: Rounding, quadrature: Quadrature, adding: bool
-) -> Curve:
+def curve_question(
+    game: Game,
+    order: Order,
+    adding: bool,
+    steps: int = 11,
+    modality: Modality = "visual",
+    rounding: Rounding = "nearest",
+    quadrature: Quadrature = "mean",
+) -> Question[Curve]:
+    """Insertion (`adding`) or deletion as a question for a shared `Evaluator`, where curves share their coalitions."""
     if modality not in ("visual", "text"):
         raise BadInput(f"modality is 'visual' or 'text'; got {modality!r}.")
     shares = step_shares(steps)
@@ -81,9 +88,13 @@ def _curve(
     first = first_kept(local_order(order, game, modality), n, shares, rounding)
     moving = first if adding else ~first
     still = np.ones((steps, game.n_text if modality == "visual" else game.n_visual), dtype=np.bool_)
-    keep = np.concatenate([moving, still] if modality == "visual" else [still, moving], axis=1)
-    [values] = Evaluator.of(game).run([(0, ask(keep))])
+    values = yield np.concatenate([moving, still] if modality == "visual" else [still, moving], axis=1)
     return Curve(integral(values, shares, quadrature), shares, values)
+
+
+def _alone(game: Game, question: Question[Curve]) -> Curve:
+    [found] = Evaluator.of(game).run([(0, question)])
+    return found
 
 
 def step_shares(steps: int) -> Values:

@@ -20,7 +20,7 @@ from assay.metrics.perturbation import (
 )
 from assay.probe.evaluator import Evaluator, Question
 from assay.probe.exact import coalitions, shapley_interaction
-from assay.probe.games import Game, macro_players
+from assay.probe.games import Game, macro_groups
 
 CURVES = ("del_joint", "del_img", "del_txt", "ins_joint", "ins_img", "ins_txt")
 
@@ -99,6 +99,18 @@ def _coalitions(image: Keep, text: Keep) -> Keep:
     return np.concatenate([np.concatenate(block, axis=1) for block in blocks])
 
 
+@dataclass(frozen=True, eq=False)
+class MacroInteraction:
+    """`value` is the mean over the steps of the exact index; `values` (K,) at the shares `steps` (K,)."""
+
+    value: float
+    steps: Values
+    values: Values
+
+    def __float__(self) -> float:
+        return self.value
+
+
 def macro_interaction(
     game: Game,
     visual_order: Order,
@@ -113,14 +125,32 @@ def macro_interaction(
     The rest of both modalities is shuffled by `rng` into `background` bimodal players. Costs up to 2^(2 + background)
     coalitions a step; steps where either share is empty have no such pair and are 0 by definition.
     """
+    question = macro_question(game, visual_order, text_order, rng, steps, background)
+    [found] = Evaluator.of(game).run([(0, question)])
+    return found.values
+
+
+def macro_question(
+    game: Game,
+    visual_order: Order,
+    text_order: Order,
+    rng: np.random.Generator,
+    steps: int = 11,
+    background: int = 6,
+) -> Question[MacroInteraction]:
+    """`macro_interaction` as a question for a shared `Evaluator`: all steps at once, so that batches are full."""
     shares = step_shares(steps)
     image = first_kept(local_order(visual_order, game, "visual"), game.n_visual, shares)
     text = first_kept(local_order(text_order, game, "text"), game.n_text, shares)
+    paired = [k for k in range(steps) if image[k].any() and text[k].any()]
+    table = coalitions(2 + background)  # (2^(2 + background), 2 + background)
+    asked = np.empty((len(paired), len(table), game.n), dtype=np.bool_)
+    for masks, k in zip(asked, paired, strict=True):
+        front = np.flatnonzero(image[k]).tolist(), (np.flatnonzero(text[k]) + game.n_visual).tolist()
+        for player, members in enumerate(macro_groups(game, *front, rng, background)):
+            masks[:, members] = table[:, player, None]
+    values = yield asked.reshape(-1, game.n)
     found = np.zeros(steps)
-    shared = Evaluator.of(game).game()  # neighbouring steps ask for many of the same coalitions
-    for k, (patches, words) in enumerate(zip(image, text, strict=True)):
-        if patches.any() and words.any():
-            front = np.flatnonzero(patches).tolist(), (np.flatnonzero(words) + game.n_visual).tolist()
-            macro = macro_players(shared, *front, rng, background)
-            found[k] = shapley_interaction(macro.value(coalitions(macro.n)), 0, 1)
-    return found
+    for k, worth in zip(paired, values.reshape(len(paired), len(table)), strict=True):
+        found[k] = shapley_interaction(worth, 0, 1)
+    return MacroInteraction(float(found.mean()), shares, found)

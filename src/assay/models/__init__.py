@@ -2,24 +2,40 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 from assay.kernel.registry import build, load_object, registered
 from assay.kernel.roles import Model, ModelRecipe
 from assay.models.blackbox import blackbox
 from assay.models.classifier import classifier
+from assay.models.clip import clip
+from assay.models.detector import detector
 from assay.models.vlm import vlm
 
-__all__ = ["blackbox", "classifier", "load_model", "recipe", "vlm"]
+__all__ = ["blackbox", "classifier", "clip", "detector", "load_model", "recipe", "vlm"]
 
-DECLARES: tuple[str, ...] = ("blackbox", "classifier", "vlm", "gridprog", "gridnet", "gridvlm")
+DECLARES: tuple[str, ...] = (
+    "blackbox",
+    "classifier_recipe",
+    "detector",
+    "zoo",
+    "clip",
+    "vlm",
+    "gridprog",
+    "gridnet",
+    "gridvlm",
+    "pixelnet",
+)
 
 
 def recipe(name: str, **parameters: Any) -> ModelRecipe:
     """A model by name, not loaded yet.
 
     `gridprog.spur` is short for `gridprog` with `variant="spur"`; `package.module:thing` is a recipe of your own, or
-    any callable, which becomes a black box.
+    any callable, which becomes a black box; a directory or a hub id (`llava-hf/llava-1.5-7b-hf`) is a `vlm`, or a
+    `clip` if the directory says so.
     """
     family, dot, variant = name.partition(".")
     if ":" in name:
@@ -28,7 +44,15 @@ def recipe(name: str, **parameters: Any) -> ModelRecipe:
         return build("model", "blackbox", {"fn": name, **parameters})
     if dot and name not in registered("model") and family in registered("model"):
         return build("model", family, {"variant": variant, **parameters})
+    if name not in registered("model") and ("/" in name or Path(name).is_dir()):
+        return build("model", "clip" if _is_clip(Path(name)) else "vlm", {"path": name, **parameters})
     return build("model", name, parameters)
+
+
+def _is_clip(folder: Path) -> bool:
+    config = folder / "config.json"
+    kind = json.loads(config.read_text(encoding="utf-8")).get("model_type", "") if config.is_file() else ""
+    return "clip" in kind or "siglip" in kind
 
 
 def load_model(name: str, **parameters: Any) -> Model:

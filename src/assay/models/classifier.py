@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from assay.kernel.card import Card
-from assay.kernel.errors import BadInput, ExtraMissing, UnknownName
+from assay.kernel.errors import BadInput, UnknownName
 from assay.kernel.sample import Sample
 from assay.kernel.typing import Values
 from assay.models.preprocessing import Preprocessing
@@ -24,7 +20,6 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
 Transform = Callable[[Any], Any]  # a PIL image -> a tensor (3, H, W)
-_TRANSFORMER = re.compile(r"vit|deit|swin|pvt|hiera|beit|cait|eva|xcit|twins|convit|maxvit|dinov")
 
 
 def classifier(
@@ -121,6 +116,18 @@ class Classifier:
             best = self.logits(self.encode(samples)).argmax(-1).tolist()
         return [self.labels[k] if self.labels else str(k) for k in best]
 
+    def ranking(self, samples: Sequence[Sample], top: int) -> list[list[tuple[str, float]]]:
+        """The `top` best classes of each image with their probabilities."""
+        import torch
+
+        with torch.no_grad():
+            probabilities = self.logits(self.encode(samples)).softmax(-1)
+        best = probabilities.topk(min(top, probabilities.shape[-1]))
+        return [
+            [(self.labels[k] if self.labels else str(k), p) for k, p in zip(classes, values, strict=True)]
+            for classes, values in zip(best.indices.tolist(), best.values.tolist(), strict=True)
+        ]
+
     def score(self, samples: Sequence[Sample], answers: Sequence[str]) -> Values:
         import torch
 
@@ -159,78 +166,3 @@ class Classifier:
     @cached_property
     def _numbers(self) -> dict[str, int]:
         return {label: k for k, label in reversed(list(enumerate(self.labels or ())))}
-
-
-@dataclass(frozen=True)
-class ClassifierRecipe:
-    """`architecture` is a name of timm, or `torchvision:NAME`. Weights come from a safetensors file, or, if
-    `pretrained`, from the library's own hub; without either they are random, from `seed`."""
-
-    card: ClassVar[Card] = Card(
-        name="classifier",
-        summary="a timm or torchvision classifier",
-        kind="model",
-        extra="vision",
-    )
-    architecture: str = "resnet18"
-    weights: str | None = None
-    pretrained: bool = False
-    labels: tuple[str, ...] = ()
-    classes: int | None = None
-    layer: str | None = None
-    seed: int = 0
-
-    @property
-    def label(self) -> str:
-        return self.architecture if self.weights is None else f"{self.architecture}@{Path(self.weights).stem}"
-
-    @property
-    def capabilities(self) -> frozenset[str]:
-        heads = {"attention"} if _TRANSFORMER.search(self.architecture.lower()) else set()
-        return frozenset({"scores", "gradients", "activations"} | heads)
-
-    @property
-    def revision(self) -> str:
-        if self.weights is None:
-            return f"1:pretrained={self.pretrained}:seed={self.seed}"
-        path = _weights_file(self.weights)
-        return f"1:{hashlib.sha256(path.read_bytes()).hexdigest()[:16]}"
-
-    def load(self) -> Classifier:
-        try:
-            import timm
-            import torch
-            import torchvision
-        except ImportError as error:
-            raise ExtraMissing("the classifier model", error.name or "torch", "vision") from None
-        library, _, name = self.architecture.rpartition(":")
-        classes = len(self.labels) or self.classes
-        size: dict[str, Any] = {} if classes is None else {"num_classes": classes}
-        torch.manual_seed(self.seed)
-        if library == "torchvision":
-            if name not in torchvision.models.list_models():
-                raise UnknownName("torchvision model", name, torchvision.models.list_models())
-            module = torchvision.models.get_model(name, weights="DEFAULT" if self.pretrained else None, **size)
-        else:
-            if not timm.is_model(name):
-                raise UnknownName("timm model", name, timm.list_models())
-            module = timm.create_model(name, pretrained=self.pretrained, **size)
-        if self.weights is not None:
-            from safetensors.torch import load_file
-
-            try:
-                module.load_state_dict(load_file(_weights_file(self.weights)))
-            except Exception as error:
-                reason = " ".join(str(error).split())[:300]
-                raise BadInput(f"{self.weights} does not fit {self.architecture}: {reason}") from None
-        return classifier(module, labels=self.labels or None, name=self.label, layer=self.layer)
-
-
-def _weights_file(path: str) -> Path:
-    """Only safetensors: a pickle can run code."""
-    file = Path(path)
-    if file.suffix != ".safetensors":
-        raise BadInput(f"weights must be a .safetensors file; got {path}. Convert with safetensors.torch.save_file.")
-    if not file.is_file():
-        raise BadInput(f"no weights at {path}.")
-    return file

@@ -1,7 +1,8 @@
 """`Prompt`: a question in its chat template, as tokens: what stands before it, the question, what stands after it.
 
-Only the question's tokens are `Inputs.tokens`, so templates, special tokens and image tokens are never players. Rows of
-a batch are padded right after the question, so that the image and the reading position stand at the same place in all.
+Only the question's tokens are `Inputs.tokens`, so templates, instructions, special tokens and image tokens are never
+players. Rows of a batch are padded right after the question, so that the image and the reading position stand at the
+same place in all.
 """
 
 from __future__ import annotations
@@ -29,17 +30,19 @@ class Encoded:
 
 @dataclass(frozen=True, eq=False)
 class Prompt:
-    """`tokenizer` is a fast one (it tells which characters a token covers); `image_tokens` stand for one image."""
+    """`tokenizer` is a fast one (it tells which characters a token covers)."""
 
     tokenizer: Any
     before: str
     after: str
-    image_token: str
-    image_tokens: int
 
     @staticmethod
-    def of(processor: Any, image_token: str, image_tokens: int) -> Prompt:
-        """The template of a processor, taken apart at the question."""
+    def of(processor: Any, image_token: str, shown: str, suffix: str = "") -> Prompt:
+        """The template of a processor, taken apart at the question.
+
+        `image_token` is what the template writes for an image, `shown` what the processor makes of it. `suffix` is an
+        instruction that follows every question and is no part of it.
+        """
         tokenizer = processor.tokenizer
         if not getattr(tokenizer, "is_fast", False):
             raise BadInput(
@@ -52,8 +55,12 @@ class Prompt:
             whole = PLAIN.format(image=image_token, question=_MARK)
         before, mark, after = whole.partition(_MARK)
         if not mark or (before + after).count(image_token) != 1:
-            raise BadInput(f"the chat template must show the question and one {image_token!r}; it gives {whole!r}.")
-        return Prompt(tokenizer, before, after, image_token, image_tokens)
+            raise BadInput(
+                f"the chat template must show the question and one {image_token!r}; it gives {whole!r}. Put the image "
+                "token into the processor's chat_template."
+            )
+        before, after = (part.replace(image_token, shown) for part in (before, after))
+        return Prompt(tokenizer, before, suffix + after)
 
     def encode(self, question: str) -> Encoded:
         """Tokens of the whole prompt, tokenised as one text, cut where the question starts and ends."""
@@ -71,23 +78,12 @@ class Prompt:
         tail = inside[-1] + 1 if inside else head
         covered = [(a - start, b - start) for a, b in spans[head:tail]]
         return Encoded(
-            self._with_image(numbers[:head]),
-            tuple(numbers[head:tail]),
-            self._with_image(numbers[tail:]),
-            _words_in(question, covered),
+            tuple(numbers[:head]), tuple(numbers[head:tail]), tuple(numbers[tail:]), _words_in(question, covered)
         )
 
     def answer(self, answer: str) -> tuple[int, ...]:
         """Tokens of an answer as it would be generated: tokenised after the end of the prompt, not alone."""
         return _answer_tokens(self, answer)
-
-    def _with_image(self, numbers: list[int]) -> tuple[int, ...]:
-        image = self.image_number
-        return tuple(k for number in numbers for k in ([number] * (self.image_tokens if number == image else 1)))
-
-    @property
-    def image_number(self) -> int:
-        return int(self.tokenizer.convert_tokens_to_ids(self.image_token))
 
 
 @cache

@@ -89,6 +89,15 @@ def single_sequence(module: nn.Module) -> bool:
     return isinstance(stages, list) and len({stage["reduction"] for stage in stages}) == 1
 
 
+def block_norm(module: nn.Module, block: str) -> str | None:
+    """The norm of a transformer block after which every place still matters: before attention where a class token will
+    decide, before the MLP otherwise. None where the block has none of the usual names."""
+    names = _BEFORE_ATTENTION if prefix_tokens(module, block) else _BEFORE_MLP
+    children = {name for name, _ in module.get_submodule(block).named_children()}
+    found = [name for name in names if name in children]
+    return None if not found else f"{block}.{found[0]}" if block else found[0]
+
+
 def last_layer(module: nn.Module) -> str | None:
     """The layer that CAMs read by default: the last one that still has a map and a gradient at every place of it.
 
@@ -99,12 +108,8 @@ def last_layer(module: nn.Module) -> str | None:
     from torch import nn
 
     layers = attention_modules(module)
-    if layers:
-        block = layers[-1].rpartition(".")[0]
-        names = _BEFORE_ATTENTION if prefix_tokens(module, layers[-1]) else _BEFORE_MLP
-        children = {name for name, _ in module.get_submodule(block).named_children()}
-        if found := [name for name in names if name in children]:
-            return f"{block}.{found[0]}" if block else found[0]
+    if layers and (norm := block_norm(module, layers[-1].rpartition(".")[0])) is not None:
+        return norm
     stages = getattr(module, "feature_info", None)
     if isinstance(stages, list) and stages and not layers:
         return str(stages[-1]["module"])

@@ -6,7 +6,7 @@ explainer. Nothing here imports torch at run time: planning must stay light.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
@@ -98,6 +98,33 @@ class ReusesImage(Protocol):
     def reuse_image(self, inputs: Inputs) -> Inputs:
         """The same inputs with `reuse` filled: image features and, where the image comes first, the key/value states
         of the prompt up to the question. `readout` and `log_probability` then skip that work. No gradients."""
+        ...
+
+
+@runtime_checkable
+class ArrangesVision(Protocol):
+    """A torch model whose vision tower need not run one row per sample: several images in one row, or several rows
+    (tiles) per image. Traces hold recordings of it by sample."""
+
+    def by_sample(self, layer: str, recording: Tensor, inputs: Inputs) -> Tensor:
+        """A recording of a layer under `vision`: (n, tokens, width), its patches first and row-major, or (n, c, h, w)."""
+        ...
+
+    def as_run(self, layer: str, states: Tensor, inputs: Inputs) -> Tensor:
+        """The inverse, for states (n, tokens, width)."""
+        ...
+
+    def patches(self, inputs: Inputs) -> tuple[int, int] | None:
+        """(rows, columns) of the patches that such a recording starts with; None where its length tells."""
+        ...
+
+
+@runtime_checkable
+class SizesBatches(Protocol):
+    """A torch model whose inputs have sizes that depend on the sample."""
+
+    def batch_key(self, sample: Sample) -> Hashable:
+        """Equal for samples that can be encoded together."""
         ...
 
 

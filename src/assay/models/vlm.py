@@ -1,29 +1,18 @@
-"""`vlm`: an image-text-to-text model of transformers as a model of Assay. LLaVA's architecture; others are data."""
+"""`vlm`: an image-text-to-text model of transformers as a model of Assay."""
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
 from assay.kernel.card import Card
-from assay.kernel.errors import BadInput, ExtraMissing
-from assay.models.vlm_adapter import CAPABILITIES, VLM, Family
-
-FAMILIES: Mapping[str, Family] = {
-    "llava": Family(
-        vision="model.vision_tower",
-        vision_layers="model.vision_tower.encoder.layers",
-        decoder="model.language_model",
-        decoder_layers="model.language_model.layers",
-        attention="self_attn",
-        words="model.language_model.embed_tokens",
-        head="lm_head",
-    ),
-}
-DTYPES = ("float32", "bfloat16", "float16", "float64")
+from assay.kernel.errors import BadInput
+from assay.kernel.registry import load_object
+from assay.models.families import FAMILIES, Family, MergedPatches, Tiles
+from assay.models.hub import load, weights_revision
+from assay.models.vlm_adapter import CAPABILITIES, VLM
 
 
 def vlm(
@@ -35,58 +24,94 @@ def vlm(
     device: str = "cpu",
     revision: str | None = None,
     max_new_tokens: int = 8,
+    max_pixels: int | None = None,
+    max_tiles: int | None = None,
+    suffix: str = "",
+    extract: str | None = None,
+    options: Sequence[str] = (),
+    quantised: str | None = None,
+    family: Family | str | None = None,
 ) -> VLM:
     """A vision-language model from a directory, a hub id, or a (module, processor) pair that you have loaded.
 
     Only safetensors are loaded, and no code of the repository is run. The probability of an answer is the product of
-    the probabilities of its tokens; `answer` decodes greedily.
+    the probabilities of its tokens; `answer` decodes greedily, or gives the most probable of `options`.
+
+    - `max_pixels` bounds what a model of dynamic resolution sees (Qwen), `max_tiles` the tiles of InternVL; fsyn2026
+      has 313600 and 2. By default what the processor says.
+    - `suffix` is an instruction that follows every question and is no part of it; `extract` a pattern that finds the
+      target in the answer, e.g. r"\\(?([A-D])\\)?".
+    - `device` "auto" spreads the layers over what there is; `quantised` is "8bit" or "4bit".
+    - `family` is for architectures that are not known here: a `Family`, or "package.module:NAME" of one.
     """
     if isinstance(source, str | Path):
-        module, processor = _loaded(str(source), dtype, device, revision)
         name = name or Path(source).name
+        module, processor = load(
+            "vision-language model", "AutoModelForImageTextToText", str(source), dtype, device, revision, quantised
+        )
     else:
-        module = source
+        module = source.eval()
     if processor is None:
         raise BadInput("vlm(module, processor): a loaded module needs its processor (tokenizer, images, template).")
+    chosen = _family(module, family)
+    _limit(processor, chosen, max_pixels, max_tiles)
+    return VLM(
+        module,
+        processor,
+        chosen,
+        name or type(module).__name__,
+        mechanism,
+        max_new_tokens,
+        suffix,
+        extract,
+        tuple(options),
+    )
+
+
+def _family(module: Any, family: Family | str | None) -> Family:
+    if isinstance(family, str):
+        family = load_object(family)
     kind = module.config.model_type
-    if kind not in FAMILIES:
-        raise BadInput(f"vlm knows {', '.join(FAMILIES)}; {type(module).__name__} is of type {kind!r}.")
-    module.eval()
-    return VLM(module, processor, FAMILIES[kind], name or type(module).__name__, mechanism, max_new_tokens)
-
-
-def _loaded(source: str, dtype: str, device: str, revision: str | None) -> tuple[Any, Any]:
-    try:
-        import torch
-        from safetensors import SafetensorError
-        from transformers import AutoModelForImageTextToText, AutoProcessor
-    except ImportError as error:
-        raise ExtraMissing("vlm()", error.name or "transformers", "vlm") from None
-    if dtype not in DTYPES:
-        raise BadInput(f"dtype is one of {', '.join(DTYPES)}; got {dtype!r}.")
-    try:
-        processor = AutoProcessor.from_pretrained(source, revision=revision, trust_remote_code=False)
-        loaded: Any = AutoModelForImageTextToText.from_pretrained(
-            source,
-            revision=revision,
-            trust_remote_code=False,
-            use_safetensors=True,
-            dtype=getattr(torch, dtype),
-            output_loading_info=True,
+    chosen = family or FAMILIES.get(kind)
+    if not isinstance(chosen, Family):
+        parts = [name for name, _ in module.named_modules() if 0 < name.count(".") < 3][:6]
+        raise BadInput(
+            f"vlm knows {', '.join(FAMILIES)}; {type(module).__name__} is of type {kind!r}, with the parts "
+            f"{', '.join(parts)}. Say where its parts are with family=assay.models.families.Family(...)."
         )
-    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
-        reason = " ".join(str(error).split())[:300]
-        raise BadInput(f"cannot load a vision-language model from {source}: {reason}") from None
-    module, report = loaded
-    # transformers would fill what is missing with random numbers and only warn.
-    if missing := sorted(report["missing_keys"]):
-        raise BadInput(f"cannot load a vision-language model from {source}: no weights for {', '.join(missing[:5])}.")
-    return module.to(device), processor
+    names = (chosen.vision, chosen.vision_layers, chosen.decoder, chosen.decoder_layers, chosen.words, chosen.head)
+    known = {name for name, _ in module.named_modules()}
+    if absent := [name for name in names if name not in known]:
+        near = [name for name in known if name.endswith(absent[0].rsplit(".", 1)[-1])][:5]
+        raise BadInput(
+            f"{type(module).__name__} ({kind}) has no part {absent[0]!r}; parts of that name: "
+            f"{', '.join(sorted(near)) or 'none'}. Override it with family=dataclasses.replace(FAMILIES[...], ...)."
+        )
+    return chosen
+
+
+def _limit(processor: Any, family: Family, max_pixels: int | None, max_tiles: int | None) -> None:
+    """The processor is told, so that it stays the one place that knows."""
+    if max_pixels is not None:
+        if not isinstance(family.sight, MergedPatches):
+            raise BadInput("max_pixels is for models of dynamic resolution (Qwen); this one has a size of its own.")
+        size = dict(processor.image_processor.size)
+        processor.image_processor.size = {
+            "shortest_edge": min(size["shortest_edge"], max_pixels),
+            "longest_edge": max_pixels,
+        }
+    if max_tiles is not None:
+        if not isinstance(family.sight, Tiles) or max_tiles < 1:
+            raise BadInput(f"max_tiles is 1 or more, for models that cut tiles (InternVL); got {max_tiles}.")
+        processor.image_processor.max_patches = max_tiles
 
 
 @dataclass(frozen=True)
 class VLMRecipe:
-    """`path` is a directory or a hub id; for a hub id, `hub_revision` pins the commit."""
+    """`path` is a directory or a hub id; for a hub id, `hub_revision` pins the commit. The rest as for `vlm`.
+
+    `family` is "package.module:NAME" of a `Family`, for architectures that are not known here.
+    """
 
     card: ClassVar[Card] = Card(
         name="vlm",
@@ -99,6 +124,13 @@ class VLMRecipe:
     dtype: str = "float32"
     device: str = "cpu"
     max_new_tokens: int = 8
+    max_pixels: int | None = None
+    max_tiles: int | None = None
+    suffix: str = ""
+    extract: str | None = None
+    options: tuple[str, ...] = ()
+    quantised: str | None = None
+    family: str | None = None
 
     @property
     def label(self) -> str:
@@ -110,15 +142,7 @@ class VLMRecipe:
 
     @property
     def revision(self) -> str:
-        """A digest of every file of a directory; for a hub id, what it is pinned to."""
-        folder = Path(self.path)
-        if not folder.is_dir():
-            return f"1:{self.hub_revision or 'latest'}:{self.dtype}"
-        digest = hashlib.sha256(self.dtype.encode())
-        for file in sorted(path for path in folder.iterdir() if path.suffix in (".json", ".safetensors", ".jinja")):
-            with file.open("rb") as content:
-                digest.update(file.name.encode() + hashlib.file_digest(content, "sha256").digest())
-        return f"1:{digest.hexdigest()[:16]}"
+        return weights_revision(self.path, self.hub_revision, self.dtype)
 
     def load(self) -> VLM:
         if not self.path:
@@ -130,4 +154,11 @@ class VLMRecipe:
             device=self.device,
             revision=self.hub_revision,
             max_new_tokens=self.max_new_tokens,
+            max_pixels=self.max_pixels,
+            max_tiles=self.max_tiles,
+            suffix=self.suffix,
+            extract=self.extract,
+            options=self.options,
+            quantised=self.quantised,
+            family=self.family,
         )

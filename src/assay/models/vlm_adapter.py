@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -12,27 +13,18 @@ import numpy as np
 from assay.kernel.errors import BadInput
 from assay.kernel.sample import Sample
 from assay.kernel.typing import Values
-from assay.models.preprocessing import image_frame
-from assay.models.prompt import Prompt
+from assay.models.batching import in_parts
+from assay.models.families.family import Family, Size
+from assay.models.prompt import Encoded, Prompt
 from assay.models.torch_model import Frame, Inputs, Layout
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
+    from assay.models.vlm_decoder import Decoder
+
 CAPABILITIES = frozenset({"scores", "gradients", "attention", "activations", "autoregressive", "text"})
-
-
-@dataclass(frozen=True)
-class Family:
-    """Where the parts of an architecture are: dotted names inside its module."""
-
-    vision: str
-    vision_layers: str
-    decoder: str
-    decoder_layers: str
-    attention: str  # inside a decoder layer
-    words: str
-    head: str
+_EARLY = 7  # fsyn2026 A.2
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +32,8 @@ class VLM:
     """A `TorchModel` that answers token by token. Made by `vlm`.
 
     The sequence is [before | question, padded | after | answer], the image tokens being in `before` or `after`.
+    `suffix` is an instruction that follows every question. The answer is what is decoded greedily; of it, what the
+    pattern `extract` finds (its first group, if it has one); or the most probable of `options`.
     """
 
     module: nn.Module
@@ -48,6 +42,9 @@ class VLM:
     name: str
     mechanism: str | None = None
     max_new_tokens: int = 8
+    suffix: str = ""
+    extract: str | None = None
+    options: tuple[str, ...] = ()
 
     @property
     def capabilities(self) -> frozenset[str]:
@@ -56,6 +53,10 @@ class VLM:
     @property
     def config(self) -> Any:
         return self.module.config
+
+    @property
+    def answers(self) -> tuple[str, ...]:
+        return self.options
 
     @property
     def vision(self) -> str:
@@ -70,19 +71,24 @@ class VLM:
         return self.family.head
 
     def answer_tokens(self, answer: str) -> tuple[int, ...]:
-        return self.prompt.answer(answer)
+        return self._prompt(1).answer(answer)
 
     @cached_property
     def layers(self) -> Mapping[str, str]:
-        """vision.K, decoder.K, vision.last (the one whose output the decoder gets), decoder.last, words."""
+        """vision.K, decoder.K, norm.K (between attention and MLP of decoder layer K), vision.last (the layer whose
+        output the decoder gets), decoder.early, decoder.late (the last whose visual tokens matter), decoder.last,
+        words."""
         vision = len(self._part(self.family.vision_layers))
         decoder = len(self._part(self.family.decoder_layers))
         roles = {f"vision.{k}": f"{self.family.vision_layers}.{k}" for k in range(vision)}
         roles |= {f"decoder.{k}": f"{self.family.decoder_layers}.{k}" for k in range(decoder)}
-        read = self.config.vision_feature_layer
+        roles |= {f"norm.{k}": f"{roles[f'decoder.{k}']}.{self.family.before_mlp}" for k in range(decoder)}
+        read = getattr(self.config, "vision_feature_layer", -1)
         read = read if isinstance(read, int) else max(k % (vision + 1) for k in read)
         # Hidden state 0 is the embedding, so hidden state k is the output of layer k - 1.
         roles["vision.last"] = roles[f"vision.{max(read % (vision + 1) - 1, 0)}"]
+        late = max(decoder - 2, 0)
+        roles |= {"decoder.early": roles[f"decoder.{min(_EARLY, late)}"], "decoder.late": roles[f"decoder.{late}"]}
         roles["decoder.last"] = roles[f"decoder.{decoder - 1}"]
         roles["words"] = self.family.words
         return roles
@@ -103,53 +109,63 @@ class VLM:
         number = self.processor.tokenizer.mask_token_id
         return None if number is None else int(number)
 
-    @cached_property
-    def prompt(self) -> Prompt:
-        tokenizer = self.processor.tokenizer
-        token = getattr(self.processor, "image_token", None) or tokenizer.convert_ids_to_tokens(
-            self.config.image_token_id
-        )
-        rows, columns = self.grid
-        return Prompt.of(self.processor, str(token), rows * columns + self._class_tokens)
-
-    @cached_property
-    def grid(self) -> tuple[int, int]:
-        side = self.config.vision_config.image_size // self.config.vision_config.patch_size
-        return side, side
+    def batch_key(self, sample: Sample) -> Size:
+        """Samples of one key can be encoded together: their pixels have one size."""
+        return self.family.sight.size(self.processor, *sample.size)
 
     def encode(self, samples: Sequence[Sample]) -> Inputs:
         import torch
 
-        prompts = [self.prompt.encode(sample.text or "") for sample in samples]
-        if len({(len(prompt.before), len(prompt.after)) for prompt in prompts}) > 1:
+        if len(sizes := {self.batch_key(sample) for sample in samples}) > 1:
+            shown = ", ".join(f"{height}×{width}" for height, width in sorted(sizes))
+            raise BadInput(
+                f"{self.name}: samples of one batch need one input size; these images become {shown}. Group them by "
+                "`model.batch_key(sample)`."
+            )
+        example = next(self.module.parameters())
+        pixels, other = self.family.sight.pixels(self.processor, [_checked(sample) for sample in samples])
+        size = pixels.shape[-2], pixels.shape[-1]
+        prompt = self._prompt(self.family.sight.view(self.module, size).count)
+        prompts = [prompt.encode(self._question(sample)) for sample in samples]
+        if len({(len(each.before), len(each.after)) for each in prompts}) > 1:
             raise BadInput(f"{self.name}: the template is tokenised differently around some questions; ask them apart.")
-        longest = max(len(prompt.question) for prompt in prompts)
-        pad = [longest - len(prompt.question) for prompt in prompts]
-        device = next(self.module.parameters()).device
 
         def table(rows: list[list[int]]) -> Tensor:
-            return torch.tensor(rows, dtype=torch.long, device=device).reshape(len(rows), -1)
+            return torch.tensor(rows, dtype=torch.long, device=example.device).reshape(len(rows), -1)
 
-        tokens = table([[*p.question, *([self.neutral_token] * more)] for p, more in zip(prompts, pad, strict=True)])
-        keep = table([[1] * len(p.question) + [0] * more for p, more in zip(prompts, pad, strict=True)]).bool()
+        tokens, keep = self._padded(prompts)
         return Inputs(
-            pixels=self._pixels(samples),
-            tokens=tokens,
-            token_keep=keep,
-            words=tuple(prompt.words for prompt in prompts),
-            other={"before": table([[*p.before] for p in prompts]), "after": table([[*p.after] for p in prompts])},
+            pixels=pixels.to(example.device, example.dtype),
+            tokens=table(tokens),
+            token_keep=table(keep).bool(),
+            words=tuple(each.words for each in prompts),
+            other={
+                "before": table([[*each.before] for each in prompts]),
+                "after": table([[*each.after] for each in prompts]),
+                **{name: tensor.to(example.device, example.dtype) for name, tensor in other.items()},
+            },
             frames=self._frames(samples),
         )
 
     def layout(self, inputs: Inputs) -> Layout:
-        before, after, length = self._sizes(inputs)
-        positions = self._image_positions(inputs)
+        assert inputs.tokens is not None
+        before, after, length = inputs.other["before"].shape[1], inputs.other["after"].shape[1], inputs.tokens.shape[1]
+        positions, view = self._decoder.image_positions(inputs), self._decoder.view(inputs)
         return Layout(
-            self.grid,
-            tuple(positions[self._class_tokens :]),
+            view.grid,
+            tuple(positions[k] for k in view.order),
             tuple(range(before, before + length)),
             before + length + after - 1,
         )
+
+    def by_sample(self, layer: str, recording: Tensor, inputs: Inputs) -> Tensor:
+        return self.family.sight.by_sample(self.module, layer, recording, len(inputs.pixels), _size(inputs))
+
+    def as_run(self, layer: str, states: Tensor, inputs: Inputs) -> Tensor:
+        return self.family.sight.as_run(self.module, layer, states, _size(inputs))
+
+    def patches(self, inputs: Inputs) -> Size | None:
+        return self.family.sight.patches(self.module, _size(inputs))
 
     def readout(self, inputs: Inputs, answers: Sequence[str]) -> Tensor:
         """The logits of the answer's tokens, summed."""
@@ -163,14 +179,31 @@ class VLM:
     def score(self, samples: Sequence[Sample], answers: Sequence[str]) -> Values:
         import torch
 
-        with torch.no_grad():
-            return np.asarray(self.log_probability(self.encode(samples), answers).exp().cpu(), dtype=np.float64)
+        def some(numbers: Sequence[int]) -> list[float]:
+            with torch.no_grad():
+                inputs = self.encode([samples[k] for k in numbers])
+                found = self.log_probability(inputs, [answers[k] for k in numbers]).exp()
+            return [float(value) for value in found]
+
+        if len(samples) != len(answers):
+            raise BadInput(f"{self.name}: one answer per sample; got {len(answers)} for {len(samples)} samples.")
+        return np.array(in_parts([self.batch_key(sample) for sample in samples], some), dtype=np.float64)
 
     def answer(self, samples: Sequence[Sample]) -> list[str]:
-        """Greedy decoding up to the end token, at most `max_new_tokens`."""
+        """Greedy decoding up to the end token, at most `max_new_tokens`; or the best of `options`."""
+        if self.options:
+            table = np.stack([self.score(samples, [option] * len(samples)) for option in self.options], 1)
+            return [self.options[k] for k in table.argmax(1)]
+        keys = [self.batch_key(sample) for sample in samples]
+        said = in_parts(keys, lambda numbers: self._said([samples[k] for k in numbers]))
+        return [self._extracted(text) for text in said]
+
+    def reuse_image(self, inputs: Inputs) -> Inputs:
+        return self._decoder.reuse_image(inputs)
+
+    def _said(self, samples: Sequence[Sample]) -> list[str]:
         import torch
 
-        tokenizer = self.processor.tokenizer
         ends = torch.tensor(self._end_tokens, dtype=torch.long, device=next(self.module.parameters()).device)
         with torch.no_grad():
             inputs = self.reuse_image(self.encode(samples))
@@ -178,99 +211,57 @@ class VLM:
             done = torch.zeros(len(samples), dtype=torch.bool, device=said.device)
             while said.shape[1] < self.max_new_tokens and not bool(done.all()):
                 given = torch.cat([said, said.new_full((len(said), 1), self.neutral_token)], 1)
-                following = self._logits(inputs, given)[:, -1].argmax(-1)
+                following = self._decoder.logits(inputs, given)[:, -1].argmax(-1).to(said.device)
                 done |= torch.isin(following, ends)
                 said = torch.cat([said, following.masked_fill(done, self.neutral_token)[:, None]], 1)
-        return [str(text).strip() for text in tokenizer.batch_decode(said, skip_special_tokens=True)]
+        texts = self.processor.tokenizer.batch_decode(said, skip_special_tokens=True)
+        return [str(text).strip() for text in texts]
 
-    def reuse_image(self, inputs: Inputs) -> Inputs:
-        """Image features; and, where the image stands before the question, key/value states of all that precedes it."""
-        import torch
-
-        with torch.no_grad():
-            kept = {"features": self._features(inputs.pixels)}
-            if all(position < self._sizes(inputs)[0] for position in self._image_positions(inputs)):
-                embedded = self._embedded(inputs.other["before"], replace(inputs, reuse=kept), 0)
-                cache = self._part(self.family.decoder)(inputs_embeds=embedded, use_cache=True).past_key_values
-                states = [(layer.keys, layer.values) for layer in cache.layers]
-                kept = {
-                    "keys": torch.stack([k for k, _ in states], 1),
-                    "values": torch.stack([v for _, v in states], 1),
-                }
-        return replace(inputs, reuse=kept)
+    def _extracted(self, text: str) -> str:
+        found = re.search(self.extract, text) if self.extract else None
+        return text if found is None else found.group(1 if found.re.groups else 0)
 
     def _answer_logits(self, inputs: Inputs, answers: Sequence[str]) -> tuple[Tensor, Tensor, Tensor]:
         """Logits (n, A, vocabulary) at the positions that predict the answer's tokens (n, A), and which are real."""
         import torch
 
-        said = [self.prompt.answer(answer) for answer in answers]
+        said = [self.answer_tokens(answer) for answer in answers]
         longest = max(map(len, said))
         rows = [[*numbers, *([self.neutral_token] * (longest - len(numbers)))] for numbers in said]
-        numbers = torch.tensor(rows, device=inputs.pixels.device)
-        lengths = torch.tensor([len(each) for each in said], device=inputs.pixels.device)
-        real = torch.arange(longest, device=lengths.device) < lengths[:, None]
-        return self._logits(inputs, numbers), numbers, real
+        logits = self._decoder.logits(inputs, torch.tensor(rows, device=inputs.pixels.device))
+        numbers = torch.tensor(rows, device=logits.device)
+        lengths = torch.tensor([len(each) for each in said], device=logits.device)
+        return logits, numbers, torch.arange(longest, device=lengths.device) < lengths[:, None]
 
-    def _logits(self, inputs: Inputs, answer: Tensor) -> Tensor:
-        """Logits (n, A, vocabulary) that predict each token of `answer` (n, A), given those before it."""
-        import torch
+    def _padded(self, prompts: Sequence[Encoded]) -> tuple[list[list[int]], list[list[int]]]:
+        """Questions of one length, and where they are real."""
+        longest = max(len(each.question) for each in prompts)
+        pads = [longest - len(each.question) for each in prompts]
+        tokens = [[*p.question, *([self.neutral_token] * more)] for p, more in zip(prompts, pads, strict=True)]
+        keep = [[1] * len(p.question) + [0] * more for p, more in zip(prompts, pads, strict=True)]
+        return tokens, keep
 
-        assert inputs.tokens is not None
-        assert inputs.token_keep is not None
-        before, after = inputs.other["before"], inputs.other["after"]
-        rest = torch.cat([inputs.tokens, after, answer[:, :-1]], 1)
-        # Padding stands inside the sequence, so positions count real tokens only. Answers are causal: no mask needed.
-        seen = torch.ones_like(torch.cat([before, rest], 1))
-        seen[:, before.shape[1] : before.shape[1] + inputs.tokens.shape[1]] = inputs.token_keep
-        places = (seen.cumsum(1) - 1).clamp(min=0)
-        decoder, cache = self._part(self.family.decoder), None
-        if "keys" in inputs.reuse:
-            from transformers import DynamicCache
+    def _question(self, sample: Sample) -> str:
+        text, token = sample.text or "", str(self.processor.tokenizer.convert_ids_to_tokens(self.config.image_token_id))
+        if token in text:
+            raise BadInput(f"{self.name}: the question of {sample.id} holds the image token {token!r}; take it out.")
+        return text
 
-            keys, values = inputs.reuse["keys"], inputs.reuse["values"]
-            cache = DynamicCache([(keys[:, k], values[:, k]) for k in range(keys.shape[1])])
-            embedded, places = self._embedded(rest, inputs, before.shape[1]), places[:, before.shape[1] :]
-        else:
-            embedded = self._embedded(torch.cat([before, rest], 1), inputs, 0)
-        out = decoder(
-            inputs_embeds=embedded,
-            attention_mask=None if bool(seen.all()) else seen,
-            position_ids=places,
-            past_key_values=cache,
-            use_cache=cache is not None,
-        )
-        logits: Tensor = self._part(self.family.head)(out.last_hidden_state[:, -answer.shape[1] :])
-        return logits if logits.dtype == torch.float64 else logits.float()
+    def _prompt(self, count: int) -> Prompt:
+        if count not in self._prompts:
+            tokenizer = self.processor.tokenizer
+            repeated = str(tokenizer.convert_ids_to_tokens(self.config.image_token_id))
+            written = getattr(self.processor, "image_token", None) or repeated
+            start = getattr(tokenizer, "start_image_token", None) or getattr(tokenizer, "boi_token", "")
+            end = getattr(tokenizer, "end_image_token", None) or getattr(tokenizer, "eoi_token", "")
+            shown = self.family.image.format(tokens=repeated * count, start=start, end=end)
+            self._prompts[count] = Prompt.of(self.processor, str(written), shown, self.suffix)
+        return self._prompts[count]
 
-    def _embedded(self, numbers: Tensor, inputs: Inputs, start: int) -> Tensor:
-        """Embeddings (n, length, width) of the sequence from `start` on, image features in their places."""
-        import torch
-
-        embedded: Tensor = self._part(self.family.words)(numbers)
-        places = [p - start for p in self._image_positions(inputs) if 0 <= p - start < numbers.shape[1]]
-        if not places:
-            return embedded
-        features = inputs.reuse["features"] if "features" in inputs.reuse else self._features(inputs.pixels)
-        return embedded.index_copy(1, torch.tensor(places, device=numbers.device), features.to(embedded.dtype))
-
-    def _features(self, pixels: Tensor) -> Tensor:
-        """(n, image tokens, width) what the decoder gets for an image."""
-        import torch
-
-        model: Any = self.module
-        return torch.stack(list(model.get_image_features(pixel_values=pixels, return_dict=True).pooler_output))
-
-    def _image_positions(self, inputs: Inputs) -> list[int]:
-        """Positions of the image tokens; the same in every row, because padding is the same for all."""
-        import torch
-
-        before, _, length = self._sizes(inputs)
-        first = torch.cat([inputs.other["before"][0], inputs.other["after"][0]]) == self.config.image_token_id
-        return [p if p < before else p + length for p in torch.nonzero(first)[:, 0].tolist()]
-
-    def _sizes(self, inputs: Inputs) -> tuple[int, int, int]:
-        assert inputs.tokens is not None
-        return inputs.other["before"].shape[1], inputs.other["after"].shape[1], inputs.tokens.shape[1]
+    @cached_property
+    def _prompts(self) -> dict[int, Prompt]:
+        """By the number of image tokens."""
+        return {}
 
     @property
     def _end_tokens(self) -> list[int]:
@@ -279,21 +270,29 @@ class VLM:
         listed = known if isinstance(known, list) else [known]
         return [number for number in (self.processor.tokenizer.eos_token_id, *listed) if number is not None]
 
-    @property
-    def _class_tokens(self) -> int:
-        """LLaVA's "full" strategy keeps the vision tower's class token in front of the patches."""
-        return 1 if getattr(self.config, "vision_feature_select_strategy", "default") == "full" else 0
-
-    def _pixels(self, samples: Sequence[Sample]) -> Tensor:
-        images = [sample.image for sample in samples]
-        pixels: Tensor = self.processor.image_processor(images=images, return_tensors="pt")["pixel_values"]
-        example = next(self.module.parameters())
-        return pixels.to(example.device, example.dtype)
-
     def _frames(self, samples: Sequence[Sample]) -> tuple[Frame, ...] | None:
-        frames = [image_frame(self.processor.image_processor, *sample.size) for sample in samples]
+        frames = [self.family.sight.frame(self.processor, *sample.size) for sample in samples]
         known = [frame for frame in frames if frame is not None]
         return tuple(known) if len(known) == len(frames) else None
 
+    @cached_property
+    def _decoder(self) -> Decoder:
+        from assay.models.vlm_decoder import Decoder
+
+        return Decoder(self.module, self.family, self.neutral_token)
+
     def _part(self, name: str) -> Any:
         return self.module.get_submodule(name)
+
+
+def _size(inputs: Inputs) -> Size:
+    return inputs.pixels.shape[-2], inputs.pixels.shape[-1]
+
+
+def _checked(sample: Sample) -> Any:
+    image = sample.image
+    if image.ndim != 3 or image.shape[2] != 3 or image.dtype != np.uint8 or 0 in image.shape:
+        raise BadInput(
+            f"sample {sample.id}: an image must be uint8 of shape (H, W, 3); got {image.dtype} of shape {image.shape}."
+        )
+    return image

@@ -127,6 +127,17 @@ def macro_players(
     Both arguments hold joint player numbers (text players start at `game.n_visual`). Shares differ by one feature where
     the number does not divide; a share, or a foreground, may be empty, and then that player changes nothing.
     """
+    return group(game, macro_groups(game, visual_front, text_front, rng, background), n_visual=1)
+
+
+def macro_groups(
+    game: Game,
+    visual_front: Sequence[int],
+    text_front: Sequence[int],
+    rng: np.random.Generator,
+    background: int = 6,
+) -> list[list[int]]:
+    """The players of `macro_players`, each a list of joint player numbers."""
     shares: list[list[int]] = [[] for _ in range(background)]
     for first, stop, front in ((0, game.n_visual, visual_front), (game.n_visual, game.n, text_front)):
         if not all(first <= player < stop for player in front):
@@ -136,7 +147,7 @@ def macro_players(
         rest = rng.permutation(np.setdiff1d(np.arange(first, stop), np.asarray(front, dtype=np.int64)))
         for share, part in zip(shares, np.array_split(rest, background), strict=True):
             share.extend(part.tolist())
-    return group(game, [list(visual_front), list(text_front), *shares], n_visual=1)
+    return [list(visual_front), list(text_front), *shares]
 
 
 def small_sample(degrees: int) -> float:

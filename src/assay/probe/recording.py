@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from assay.kernel.errors import BadInput
 from assay.models.structure import attention_modules
-from assay.models.torch_model import Inputs, Layout, TorchModel
+from assay.models.torch_model import ArrangesVision, Inputs, Layout, TorchModel
 from assay.probe.attention import AttentionWatch
 from assay.probe.hooks import evaluating, frozen, recorded, say
 from assay.probe.request import PIXELS, Request
@@ -37,6 +37,7 @@ class Ready:
     inputs: Inputs | None = None
     layout: Layout | None = None
     vision: str | None = None
+    arranges: ArrangesVision | None = None
 
     @staticmethod
     def of(model: TorchModel | nn.Module, batch: Any, target: Any) -> Ready:
@@ -46,6 +47,16 @@ class Ready:
     def in_joint_sequence(self, name: str) -> bool:
         """Whether a layer runs over the sequence that `layout` describes, rather than inside a vision tower."""
         return self.vision is None or not f"{name}.".startswith(f"{self.vision}.")
+
+    def by_sample(self, name: str, recording: Tensor) -> Tensor:
+        """One row per sample, however the vision tower ran."""
+        if self.arranges is None or self.inputs is None or name == PIXELS or self.in_joint_sequence(name):
+            return recording
+        return self.arranges.by_sample(name, recording, self.inputs)
+
+    @property
+    def patches(self) -> tuple[int, int] | None:
+        return None if self.arranges is None or self.inputs is None else self.arranges.patches(self.inputs)
 
 
 def _of_adapter(model: TorchModel, batch: Any, target: Any) -> Ready:
@@ -66,6 +77,7 @@ def _of_adapter(model: TorchModel, batch: Any, target: Any) -> Ready:
         inputs,
         model.layout(inputs),
         getattr(model, "vision", None),
+        model if isinstance(model, ArrangesVision) else None,
     )
 
 
@@ -119,6 +131,7 @@ def run(ready: Ready, request: Request, create_graph: bool) -> Trace:
     given = [name for name in outputs if name in request.head_gradients]
     wanted = [seen[name] for name in inner] + [maps[name] for name in heads] + [outputs[name] for name in given]
     grads = _gradients(scores, wanted, create_graph) if wanted else []
+    slopes = [ready.by_sample(name, grad) for name, grad in zip(inner, grads, strict=False)]
     of_outputs = dict(zip(given, grads[len(inner) + len(heads) :], strict=True))
     kept = watch.heads if watch is not None else {}
     parts = {name: part.finished(of_outputs.get(name), create_graph) for name, part in kept.items()}
@@ -130,8 +143,10 @@ def run(ready: Ready, request: Request, create_graph: bool) -> Trace:
     return Trace(
         request,
         scores if create_graph else scores.detach(),
-        recordings("activations", ((name, t) for name, t in seen.items() if name in request.activations)),
-        recordings("gradients", zip(inner, grads, strict=False)),
+        recordings(
+            "activations", ((name, ready.by_sample(name, t)) for name, t in seen.items() if name in request.activations)
+        ),
+        recordings("gradients", zip(inner, slopes, strict=True)),
         recordings("attention", ((name, t) for name, t in maps.items() if name in request.attention)),
         recordings("attention_gradients", zip(heads, grads[len(inner) :], strict=False)),
         parts,

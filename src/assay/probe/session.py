@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from time import perf_counter
 from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
+from assay.kernel.answers import Reading, read_answer
 from assay.kernel.errors import BadInput, CapabilityMissing
 from assay.kernel.identity import generator
 from assay.kernel.roles import Model
@@ -43,10 +46,21 @@ class Cost:
     shared: int = 0  # traces asked for that were there already
     passes: Passes = field(default_factory=Passes)
     looks: Looks = field(default_factory=Looks)
+    seconds: dict[str, float] = field(default_factory=dict)  # where time went, by what it was for; see `clock`
+
+    @contextmanager
+    def clock(self, what: str) -> Iterator[None]:
+        """Add the seconds of a block to `seconds`. They go to a run's events, never into its rows."""
+        began = perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[what] = self.seconds.get(what, 0.0) + perf_counter() - began
 
 
 class Session:
-    """`targets` are the answers to explain; by default the model's own, asked for when first needed.
+    """`targets` are the texts to explain; by default the model's own answers, asked for when first needed. Where a
+    sample lists `choices`, that is what the model said up to the choice it made (`read_answer`), `answers` the choice.
 
     Explainers get the session and nothing else: `session.trace(...)` looks inside, `session.game(i, ...)` asks about
     altered inputs. Both remember, so that what one explainer has paid for is free for the next.
@@ -74,7 +88,29 @@ class Session:
 
     @cached_property
     def targets(self) -> tuple[str, ...]:
-        return self._targets if self._targets is not None else tuple(self.model.answer(self.samples))
+        if self._targets is not None:
+            return self._targets
+        return tuple(said if read is None else read.target for said, read in self._said)
+
+    @cached_property
+    def answers(self) -> tuple[str, ...]:
+        """The choices that the targets amount to; the targets themselves where a sample lists none, or none fits."""
+        return tuple(said if read is None else read.answer for said, read in self._said)
+
+    def unread(self, i: int) -> str | None:
+        """Why what the model said about sample i is none of its choices, or None where it is one."""
+        said, read = self._said[i]
+        if read is not None or not self.samples[i].choices:
+            return None
+        return f"answer: {said[:80]!r} names none of {', '.join(self.samples[i].choices)}"
+
+    @cached_property
+    def _said(self) -> list[tuple[str, Reading | None]]:
+        said = self._targets if self._targets is not None else self.model.answer(self.samples)
+        return [
+            (text, read_answer(text, sample.choices) if sample.choices else None)
+            for text, sample in zip(said, self.samples, strict=True)
+        ]
 
     @cached_property
     def torch_model(self) -> TorchModel:

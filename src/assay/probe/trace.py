@@ -86,6 +86,8 @@ class Trace:
                 return at(tensor, self.layout.visual, self.layout.grid)
             if self.layout.text is not None:
                 raise BadInput(f"{layer} is over a sequence without visual tokens; its shape is {tuple(tensor.shape)}.")
+        if tensor.ndim == 3 and (grid := self.ready.patches) is not None:
+            return at(tensor, range(grid[0] * grid[1]), grid)
         return spatial(tensor, self.ready.module, name, self.ready.image)
 
     def close(self) -> None:

@@ -13,7 +13,7 @@ from assay.report.evidence import FLOOR, REFERENCE, Evidence, Metric, control, i
 from assay.report.resample import Floats, Resampled, resample
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 ALL = ""  # "every model" or "every dataset"
 
@@ -137,6 +137,20 @@ def boards(evidence: Evidence) -> Iterator[Board]:
                 part = part if dataset == ALL else part[part["dataset"] == dataset]
                 if len(part):
                     yield board(metric, part, model, dataset)
+
+
+def chief(evidence: Evidence, found: Sequence[Board]) -> dict[str, list[Board]]:
+    """The boards that speak for each protocol: its first metric that has a better and a worse.
+
+    Over everything; one for each model where the models are known to reason differently.
+    """
+    chosen: dict[str, list[Board]] = {}
+    for protocol in evidence.protocols:
+        whole = [b for b in found if b.metric.protocol == protocol and b.model == ALL and b.dataset == ALL]
+        first = next((b for b in whole if b.better != 0), whole[0])
+        each = [b for b in found if b.metric == first.metric and b.model != ALL and b.dataset == ALL]
+        chosen[protocol] = each if each and evidence.reasons_differ(b.model for b in each) else [first]
+    return chosen
 
 
 def _scopes(column: pd.Series[Any]) -> list[str]:

@@ -28,11 +28,11 @@ class Caution:
 
 
 def cautions(evidence: Evidence, main: Sequence[Board]) -> list[Caution]:
-    """Everything worth a warning; `main` holds the chief board of each protocol."""
+    """Everything worth a warning; `main` holds the chief boards of every protocol."""
     found = [*_unfinished(evidence), *_failures(evidence), *_refusals(evidence), *_events(evidence)]
     for board in main:
         found += _controls(board) + _samples(board) + _coverage(board)
-    return found
+    return list(dict.fromkeys(found))  # boards of several models may say the same
 
 
 def _unfinished(evidence: Evidence) -> list[Caution]:
@@ -114,7 +114,7 @@ def _samples(board: Board) -> list[Caution]:
         gap = abs(board.spread.mean[order[0]] - board.spread.mean[order[1]])
         if need is not None and need > n:
             found.append(Caution("weak", (
-                f"{board.metric.protocol}: too few samples to separate {first} from {second} on {board.metric.name}. "
+                f"{_where(board)}: too few samples to separate {first} from {second} on {board.metric.name}. "
                 f"A difference of {gap:.2g} needs about {_rounded(need):,} samples (80 % power, 5 % level), not {n:,}."
             )))  # fmt: skip
     return found
@@ -128,8 +128,12 @@ def _coverage(board: Board) -> list[Caution]:
     ]
     if not thin:
         return []
-    where = f"{board.metric.protocol}: means on {board.metric.name} are over different samples"
+    where = f"{_where(board)}: means on {board.metric.name} are over different samples"
     return [Caution("weak", f"{where}, since not every explainer could be scored on all.", tuple(thin))]
+
+
+def _where(board: Board) -> str:
+    return f"{board.metric.protocol} on {board.model}" if board.model else board.metric.protocol
 
 
 def _rounded(n: float) -> int:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from assay.kernel.errors import AssayError, BadInput
-from assay.kernel.registry import find
+from assay.kernel.errors import BadInput
+from assay.kernel.registry import build, find
+from assay.report.findings import Concluded
 from assay.results import Run, load_run
 from assay.results.run import ShardView
 
@@ -35,6 +36,7 @@ class Metric:
     ceiling: str = ""
     citation: str = ""
     departures: str = ""
+    detail: tuple[str, ...] = ()  # names of the curves that its values come from
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +71,10 @@ class Shard:
         protocol, model, explainer, dataset, *_ = cell["place"]
         return self.shown.get(protocol, protocol), model, dataset, explainer
 
+    @property
+    def protocols(self) -> list[str]:
+        return sorted({self.place(cell)[0] for cell in self.view.cells})
+
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
@@ -81,6 +87,12 @@ class Evidence:
     protocols: dict[str, str]
     shards: tuple[Shard, ...]
     clock: Clock
+    findings: tuple[Concluded, ...] = ()
+
+    def reasons_differ(self, models: Iterable[str]) -> bool:
+        """Whether these models are known to reason differently: an average over them would describe none of them."""
+        known = {model: how for run in self.runs for model, how in run.manifest.get("mechanisms", {}).items()}
+        return len({known.get(model) for model in models}) > 1
 
     def metrics_of(self, protocol: str) -> list[Metric]:
         return [metric for metric in self.metrics if metric.protocol == protocol]
@@ -108,6 +120,7 @@ def gather(paths: Sequence[str | Path]) -> Evidence:
     shards: list[Shard] = []
     metrics: dict[tuple[str, str], Metric] = {}
     clock = Clock({}, {})
+    findings: list[Concluded] = []
     seen_cells: set[str] = set()
     seen_places: set[Place] = set()
     for name, run in zip(names, runs, strict=True):
@@ -122,9 +135,11 @@ def gather(paths: Sequence[str | Path]) -> Evidence:
         seen_cells |= set(frame["cell"].unique())
         frames.append(frame.assign(run=name))
         own = [Shard(view, shown) for view in run.shards()]
-        for metric in _metrics(run, own):
+        for metric in _metrics(run, frame, own):
             metrics.setdefault((metric.protocol, metric.name), metric)
         clock.read(run, own)
+        for protocol in frame["protocol"].unique()[:1]:  # a run has one
+            findings += [Concluded(protocol, name, finding) for finding in run.findings()]
         shards += own
     scores = pd.concat(frames, ignore_index=True)
     if scores.empty:
@@ -136,15 +151,15 @@ def gather(paths: Sequence[str | Path]) -> Evidence:
     used = set(zip(scores["protocol"], scores["metric"], strict=True))
     kept = tuple(metric for key, metric in metrics.items() if key in used)
     protocols = {name: _question(name) for name in dict.fromkeys(metric.protocol for metric in kept)}
-    return Evidence(runs, names, scores, kept, protocols, tuple(shards), clock)
+    return Evidence(runs, names, scores, kept, protocols, tuple(shards), clock, tuple(findings))
 
 
 def _names(runs: Sequence[Run]) -> tuple[str, ...]:
     """Each run by its own name; twins are told apart by their directory, then by number."""
     names: list[str] = []
     for run in runs:
-        name = str(run.manifest.get("name") or run.path.name)
-        candidates = [name, run.path.name, *(f"{name} {k}" for k in range(2, len(runs) + 2))]
+        name = str(run.manifest.get("name") or run.store.name)
+        candidates = [name, run.store.name, *(f"{name} {k}" for k in range(2, len(runs) + 2))]
         names.append(next(c for c in candidates if c not in names))
     return tuple(names)
 
@@ -153,25 +168,37 @@ def _places(frame: pd.DataFrame) -> set[Place]:
     return {tuple(row) for row in frame[_COLUMNS].drop_duplicates().itertuples(index=False)}
 
 
-def _metrics(run: Run, shards: Sequence[Shard]) -> list[Metric]:
+def _metrics(run: Run, frame: pd.DataFrame, shards: Sequence[Shard]) -> list[Metric]:
     """Metrics in the order the protocol gives them, with what their cards say."""
     cards: dict[str, dict[str, Any]] = run.manifest.get("scores", {})
     found: dict[tuple[str, str], Metric] = {}
-    for shard in shards:
-        for protocol in sorted({shard.place(cell)[0] for cell in shard.view.cells}):
-            for name in shard.view.metrics:
-                if (protocol, name) not in found:
-                    card = cards.get(name, {})
-                    about = {key: card[key] for key in card if key in Metric.__dataclass_fields__}
-                    if about.get("range") is not None:
-                        about["range"] = tuple(about["range"])
-                    found[protocol, name] = Metric(**{**about, "protocol": protocol, "name": name})
+    listed = [(p, m) for shard in shards for p in shard.protocols for m in shard.view.metrics]
+    # A recorded run has no shards: its rows name its metrics, in the order of the protocol if that is known here.
+    rows = frame[["protocol", "metric"]].drop_duplicates().itertuples(index=False, name=None)
+    order = _order(run)
+    for protocol, name in [*listed, *sorted(rows, key=lambda row: (row[0], order.get(row[1], len(order)), row[1]))]:
+        if (protocol, name) not in found:
+            card = cards.get(name, {})
+            about = {key: card[key] for key in card if key in Metric.__dataclass_fields__}
+            for key in ("range", "detail"):
+                if about.get(key) is not None:
+                    about[key] = tuple(about[key])
+            found[protocol, name] = Metric(**{**about, "protocol": protocol, "name": name})
     return list(found.values())
+
+
+def _order(run: Run) -> dict[str, int]:
+    try:
+        asked = run.spec["protocol"]
+        protocol = build("protocol", asked["name"], {key: value for key, value in asked.items() if key != "name"})
+        return {card.name: place for place, card in enumerate(protocol.scores)}
+    except Exception:  # as in `_question`
+        return {}
 
 
 def _question(protocol: str) -> str:
     """What the protocol asks, from its card; nothing for one that is not installed here."""
     try:
         return find("protocol", protocol.split(" · ")[0].split("(")[0]).card.summary
-    except (AssayError, ImportError):
+    except Exception:  # it may be another's code, absent or broken here: the rows are shown all the same
         return ""

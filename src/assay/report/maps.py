@@ -1,4 +1,4 @@
-"""Kept maps, item by item: as bytes that a canvas colours, and how far the explainers' maps disagree."""
+"""Kept maps and details, item by item: bytes that a canvas colours, curves, and how far the maps disagree."""
 
 from __future__ import annotations
 
@@ -10,19 +10,22 @@ from typing import Any
 import numpy as np
 from scipy.stats import rankdata
 
+from assay.report.encode import number
 from assay.report.evidence import Evidence, Shard, is_control
 from assay.report.sink import Sink
 
 ItemKey = tuple[str, str, str, str]  # protocol, model, dataset, sample
-Kept = dict[str, dict[str, Any]]  # explainer → {"visual": (h, w), "words": ...}
+Kept = dict[str, dict[str, Any]]  # explainer → {"visual": (h, w), "words": ..., "details": {metric: (k,)}}
 _PART = 300_000  # bytes of maps a chunk holds, about
+_LONGEST = 400  # numbers of a detail that a page draws
 _COMMON = 16  # cells a side on which maps of different explainers are compared
 
 
 def write_maps(
     evidence: Evidence, items: Mapping[ItemKey, int], explainers: Mapping[str, int], sink: Sink
 ) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """Write `maps-<k>` chunks. Returns (items,) the chunk of each, -1 where no map was kept, and its disagreement."""
+    """Write `maps-<k>` chunks. Returns (items,) the chunk of each, -1 where nothing was kept, and its disagreement."""
+    metrics = {(metric.protocol, metric.name): k for k, metric in enumerate(evidence.metrics)}
     parts = np.full(len(items), -1, dtype=np.int32)
     disagreement = np.full(len(items), np.nan, dtype=np.float32)
     chunk: dict[int, dict[int, Any]] = {}
@@ -33,8 +36,9 @@ def write_maps(
             continue
         parts[item] = written
         disagreement[item] = disagree([k["visual"] for e, k in kept.items() if "visual" in k and not is_control(e)])
-        chunk[item] = {explainers[name]: _drawn(parts_of) for name, parts_of in kept.items() if name in explainers}
-        size += sum(len(drawn["map"][3]) for drawn in chunk[item].values() if "map" in drawn)
+        numbers = {name: k for (protocol, name), k in metrics.items() if protocol == key[0]}
+        chunk[item] = {explainers[name]: _drawn(parts, numbers) for name, parts in kept.items() if name in explainers}
+        size += sum(_size(drawn) for drawn in chunk[item].values())
         if size > _PART:
             sink.data(f"maps-{written}", chunk)
             chunk, size, written = {}, 0, written + 1
@@ -49,7 +53,7 @@ def by_item(evidence: Evidence) -> Iterator[tuple[ItemKey, Kept]]:
     for _, group in groupby(sorted(evidence.shards, key=_job), key=_job):
         found: dict[ItemKey, Kept] = {}
         for shard in group:
-            maps = shard.view.maps()
+            maps, details = shard.view.maps(), shard.view.details()
             for cell in shard.view.cells:
                 if cell["id"] in done:
                     continue
@@ -58,6 +62,11 @@ def by_item(evidence: Evidence) -> Iterator[tuple[ItemKey, Kept]]:
                 for position, parts in sorted(maps.get(cell["id"], {}).items(), key=lambda kept: kept[0]):
                     key = (protocol, model, dataset, shard.view.samples[position])
                     found.setdefault(key, {})[explainer] = parts
+                for metric, values in details.get(cell["id"], {}).items():
+                    for sample, value in zip(shard.view.samples, values, strict=True):
+                        if np.isfinite(value).any():
+                            mine = found.setdefault((protocol, model, dataset, sample), {}).setdefault(explainer, {})
+                            mine.setdefault("details", {})[metric] = value
         yield from sorted(found.items(), key=lambda item: item[0][:3])  # stable: samples stay in the dataset's order
 
 
@@ -81,8 +90,8 @@ def disagree(maps: list[np.ndarray[Any, Any]]) -> float:
     return float(1 - correlations[np.triu_indices(len(common), 1)].mean())
 
 
-def _drawn(parts: dict[str, Any]) -> dict[str, Any]:
-    """A map as bytes: 0..255 for 0..1, or 0..254 for -1..1 where it has negative values; words as numbers."""
+def _drawn(parts: dict[str, Any], metrics: Mapping[str, int]) -> dict[str, Any]:
+    """A map as bytes: 0..255 for 0..1, or 0..254 for -1..1 where it has negative values; words, details as numbers."""
     drawn: dict[str, Any] = {}
     if "visual" in parts:
         values = np.nan_to_num(parts["visual"].astype(np.float32), nan=0.0, posinf=1.0, neginf=-1.0)
@@ -91,4 +100,16 @@ def _drawn(parts: dict[str, Any]) -> dict[str, Any]:
         drawn["map"] = [*values.shape, int(signed), base64.b64encode(levels.tobytes()).decode()]
     if "words" in parts:
         drawn["words"] = [round(float(v), 3) for v in np.nan_to_num(parts["words"].astype(np.float32))]
-    return drawn
+    if "scalar" in parts:
+        drawn["scalar"] = number(float(parts["scalar"][0]), 4)
+    details = {
+        metrics[name]: [number(float(v), 4) for v in values]
+        for name, values in parts.get("details", {}).items()
+        if name in metrics and len(values) <= _LONGEST
+    }
+    return {**drawn, "details": details} if details else drawn
+
+
+def _size(drawn: dict[str, Any]) -> int:
+    """About how many bytes of a chunk."""
+    return (len(drawn["map"][3]) if "map" in drawn else 0) + sum(7 * len(v) for v in drawn.get("details", {}).values())

@@ -12,10 +12,11 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from assay.report.boards import ALL, Board, boards
+from assay.report.boards import Board, boards, chief
 from assay.report.cautions import cautions
 from assay.report.encode import number, to_json
 from assay.report.evidence import Evidence, gather, is_control
+from assay.report.findings import verdict_of, write_findings
 from assay.report.samples import write_samples
 from assay.report.sink import Folder, Inside, Sink
 from assay.report.slices import slices
@@ -23,8 +24,10 @@ from assay.report.verdict import listed, verdict
 
 # In order: each may use what those before it define.
 SCRIPTS = (
-    "data.js", "dom.js", "format.js", "colour.js", "save.js", "table.js", "chart.js", "figures.js", "address.js",
-    "overview.js", "slices.js", "filter.js", "canvas.js", "viewer.js", "browser.js", "about.js", "main.js",
+    "data.js", "dom.js", "format.js", "colour.js", "save.js", "table.js", "chart.js", "plot-bars.js", "plot-lines.js",
+    "plot-points.js", "plot-intervals.js", "plot-slopes.js", "plot-grid.js", "plot.js", "figures.js", "address.js",
+    "overview.js", "findings.js", "slices.js", "filter.js", "canvas.js", "detail.js", "viewer.js", "browser.js",
+    "about.js", "main.js", "live.js",
 )  # fmt: skip
 
 _SHOWN = ("models", "datasets", "seed", "versions", "hardware", "command")  # of a manifest
@@ -46,7 +49,8 @@ def report(runs: Sequence[str | Path], out: str | Path, single_file: bool = Fals
         "protocols": evidence.protocols,
         "metrics": [vars(metric) for metric in evidence.metrics],
         "boards": [{**board.plain(evidence), "verdict": verdict(board)} for board in found],
-        "chief": {board.metric.protocol: board.metric.name for board in main},
+        "chief": {name: {"metric": first.metric.name, "model": first.model} for name, (first, *_) in main.items()},
+        "findings": write_findings(evidence, sink),
         "work": _work(evidence),
         "browser": write_samples(evidence, sink),
         "about": _about(evidence),
@@ -58,11 +62,8 @@ def report(runs: Sequence[str | Path], out: str | Path, single_file: bool = Fals
             title=listed(evidence.names),
             about=[text for run in evidence.runs if (text := str(run.spec.get("about") or ""))],
             tested=in_words(evidence),
-            verdicts=[
-                (board.metric.protocol, evidence.protocols[board.metric.protocol], verdict(board)) for board in main
-            ],
-            cautions=cautions(evidence, main),
-            findings=[finding for run in evidence.runs for finding in run.findings()],
+            verdicts=[_verdict(evidence, name, speaking) for name, speaking in main.items()],
+            cautions=cautions(evidence, [board for speaking in main.values() for board in speaking]),
             core=Markup(to_json(core)),  # escaped by to_json: no tag can start in it
             blocks={name: Markup(text) for name, text in inside.blocks.items()},
             style=Markup(_asset("style.css")) if single_file else None,
@@ -78,15 +79,14 @@ def report(runs: Sequence[str | Path], out: str | Path, single_file: bool = Fals
     return folder.root / "index.html"
 
 
-def chief(evidence: Evidence, found: Sequence[Board]) -> list[Board]:
-    """The board that speaks for each protocol: its first metric that has a better and a worse, over everything."""
-    chosen: dict[str, Board] = {}
-    for board in found:
-        if board.model == ALL and board.dataset == ALL:
-            known = chosen.get(board.metric.protocol)
-            if known is None or (known.better == 0 and board.better != 0):
-                chosen[board.metric.protocol] = board
-    return [chosen[protocol] for protocol in evidence.protocols]
+def _verdict(evidence: Evidence, protocol: str, speaking: Sequence[Board]) -> dict[str, Any]:
+    """What the protocol itself concluded, where it did; then what its chief boards say."""
+    return {
+        "protocol": protocol,
+        "question": evidence.protocols[protocol],
+        "said": verdict_of(evidence, protocol),
+        "boards": [(board.model, verdict(board)) for board in speaking],
+    }
 
 
 def in_words(evidence: Evidence) -> str:
@@ -132,11 +132,9 @@ def _about(evidence: Evidence) -> dict[str, Any]:
 
 def _environment() -> jinja2.Environment:
     loader = jinja2.FunctionLoader(lambda name: files("assay.report").joinpath("templates", name).read_text("utf-8"))
-    environment = jinja2.Environment(
+    return jinja2.Environment(
         loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
     )
-    environment.filters["figure"] = lambda value: f"{value:.3g}" if isinstance(value, float) else value
-    return environment
 
 
 def _asset(name: str) -> str:

@@ -24,7 +24,7 @@ _REASONS = 253  # distinct reasons kept in one byte; 0 is a score, 254 "another 
 class Items:
     """One item per (protocol, model, sample), in that order; `at` finds it."""
 
-    table: pd.DataFrame  # protocol, model, cluster, sample (number), answer
+    table: pd.DataFrame  # protocol, model, cluster, sample (number), answer, expected, probability
     at: dict[ItemKey, int]
     samples: pd.DataFrame  # one row per sample: dataset, sample (id), cluster, meta.*; in order of the dataset
     explainers: tuple[str, ...]
@@ -55,11 +55,12 @@ def collect(evidence: Evidence) -> Items:
         for cell in shard.view.cells[:1]
         for position, sample in enumerate(shard.view.samples)
     }
-    where = [places.get(key, 0) for key in zip(samples["dataset"], samples["sample"], strict=True)]
+    where = [places.get(key, -1) for key in zip(samples["dataset"], samples["sample"], strict=True)]
     samples = samples.assign(where=where).sort_values(["dataset", "where", "sample"], kind="stable", ignore_index=True)
     numbers = dict(zip(samples["cluster"], samples.index, strict=True))
     columns = ["protocol", "model", "dataset", "sample"]
-    table = scores.drop_duplicates(["protocol", "model", "cluster"])[[*columns, "cluster", "answer"]]
+    table = scores.drop_duplicates(["protocol", "model", "cluster"])
+    table = table.reindex(columns=[*columns, "cluster", "answer", "expected", "probability"])
     order = {name: i for i, name in enumerate(evidence.protocols)}
     table = table.assign(number=table["cluster"].map(numbers), first=table["protocol"].map(order))
     table = table.sort_values(["first", "model", "number"], kind="stable", ignore_index=True)
@@ -93,6 +94,8 @@ def _stretches(block: pd.DataFrame) -> Iterator[tuple[str, int, int]]:
     """(dataset, start, stop) of neighbouring samples: datasets load stretches quicker than singles."""
     going: tuple[str, int, int] | None = None
     for name, where in zip(block["dataset"], block["where"].astype(int), strict=True):
+        if where < 0:  # a recorded run does not say where its samples stood
+            continue
         if going is not None and going[0] == name and going[2] == where:
             going = (name, going[1], where + 1)
             continue
@@ -134,6 +137,8 @@ def _columns(
     table, samples = items.table, items.samples
     numbers = table["number"].to_numpy(dtype=np.int32)
     answers = [_text(answer) for answer in table["answer"]]
+    for n, expected in zip(numbers, table["expected"], strict=True):
+        truths[n] = _text(expected) or truths[n]  # what the run itself compared with
     pairs = [(answer, truths[n]) for n, answer in zip(numbers, answers, strict=True)]
     correct = [2 if answer is None or truth is None else int(answer == truth) for answer, truth in pairs]
     metas = [name for name in samples.columns if name.startswith("meta.")]
@@ -141,6 +146,7 @@ def _columns(
         "item": {
             "protocol": coded(list(table["protocol"])), "model": coded(list(table["model"])),
             "sample": packed(numbers, "i"), "answer": coded(answers), "correct": packed(np.array(correct), "u"),
+            "probability": packed(table["probability"].to_numpy(dtype=np.float32, na_value=np.nan), "f"),
             "part": packed(parts, "i"), "disagreement": packed(disagreement, "f"),
         },
         "sample": {

@@ -79,6 +79,7 @@ def scene(sample: Sample, sink: Sink) -> dict[str, Any]:
         "words": [list(span) for span in sample.words],
         "phrases": [[*phrase.span, phrase.role] for phrase in sample.phrases],
         "regions": [_region(region) for region in sample.regions],
+        "compass": [_centre(sample, "reference", "anchor"), _centre(sample, "target")],
     }
 
 
@@ -96,6 +97,16 @@ def encode_image(pixels: np.ndarray[Any, np.dtype[np.uint8]]) -> tuple[bytes, st
         return sink.getvalue(), "png"
     image.save(sink, "JPEG", quality=88)
     return sink.getvalue(), "jpg"
+
+
+def _centre(sample: Sample, *roles: str) -> list[float] | None:
+    """Middle (x, y) of the only region that has the first of these roles; None where there is none, or several."""
+    for role in roles:
+        regions = [region for region in sample.regions if region.role == role]
+        if regions:
+            ys, xs = np.nonzero(regions[0].mask(*sample.size))
+            return [float(xs.mean()) + 0.5, float(ys.mean()) + 0.5] if len(regions) == 1 and len(xs) else None
+    return None
 
 
 def _region(region: Region) -> dict[str, Any]:

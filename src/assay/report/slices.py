@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from assay.report.boards import board
+from assay.report.boards import ALL, board
 from assay.report.encode import number
 from assay.report.evidence import Evidence, Metric
 
@@ -22,17 +22,25 @@ def slice_keys(frame: pd.DataFrame) -> list[str]:
 
 
 def slices(evidence: Evidence) -> Iterator[dict[str, Any]]:
-    """One table per metric and key: means, intervals and counts as value × explainer."""
+    """One table per metric and key: means, intervals and counts as value × explainer.
+
+    Models that are known to reason differently have tables of their own.
+    """
     for protocol in evidence.protocols:
         of_protocol = evidence.scores[evidence.scores["protocol"] == protocol]
         keys = slice_keys(of_protocol)
+        models = sorted(of_protocol["model"].unique())
+        scopes = models if evidence.reasons_differ(models) else [ALL]
         for metric in evidence.metrics_of(protocol):
             frame = of_protocol[of_protocol["metric"] == metric.name]
             for key in keys:
-                yield _table(metric, frame, key)
+                for model in [ALL] if key == "model" else scopes:
+                    part = frame if model == ALL else frame[frame["model"] == model]
+                    if part[key].notna().any():
+                        yield _table(metric, part, key, model)
 
 
-def _table(metric: Metric, frame: pd.DataFrame, key: str) -> dict[str, Any]:
+def _table(metric: Metric, frame: pd.DataFrame, key: str, model: str) -> dict[str, Any]:
     values = _ordered(frame[key].dropna().unique().tolist())
     explainers = sorted(frame["explainer"].unique())
     shape = (len(values), len(explainers))
@@ -46,7 +54,7 @@ def _table(metric: Metric, frame: pd.DataFrame, key: str) -> dict[str, Any]:
         n[i, columns] = [tally.scored for tally in part.tally]
         samples.append(part.spread.samples)
     return {
-        "protocol": metric.protocol, "metric": metric.name, "key": key.removeprefix("meta."),
+        "protocol": metric.protocol, "metric": metric.name, "key": key.removeprefix("meta."), "model": model,
         "values": [value_text(value) for value in values], "numeric": all(_is_number(value) for value in values),
         "samples": samples, "explainers": explainers,
         "mean": _rows(mean), "low": _rows(low), "high": _rows(high),

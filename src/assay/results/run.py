@@ -8,11 +8,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import safetensors.numpy
 
 from assay.kernel.errors import BadInput
 from assay.kernel.finding import Finding
-from assay.results.shard import read_shard
+from assay.results.shard import DETAIL, read_shard
 from assay.results.store import Store
 
 if TYPE_CHECKING:
@@ -31,18 +32,32 @@ class ShardView:
 
     def maps(self) -> dict[str, dict[int, dict[str, Any]]]:
         """cell → sample position → {"visual": (h, w), "words": ..., "pairs": ...}; empty where the file is gone."""
-        data = self.store.read_shard(self.attributions) if self.attributions else None
         kept: dict[str, dict[int, dict[str, Any]]] = {}
-        for key, values in (safetensors.numpy.load(data) if data else {}).items():
-            cell, position, part = key.split("/")
-            kept.setdefault(cell, {}).setdefault(int(position), {})[part] = values
+        for (cell, position, part), values in self._kept():
+            if position != DETAIL:
+                kept.setdefault(cell, {}).setdefault(int(position), {})[part] = values
         return kept
+
+    def details(self) -> dict[str, dict[str, Any]]:
+        """cell → metric → what its values were computed from, (n, k)."""
+        kept: dict[str, dict[str, Any]] = {}
+        for (cell, position, metric), values in self._kept():
+            if position == DETAIL:
+                kept.setdefault(cell, {})[metric] = values
+        return kept
+
+    def _kept(self) -> Iterator[tuple[list[str], Any]]:
+        data = self.store.read_shard(self.attributions) if self.attributions else None
+        for key, values in (safetensors.numpy.load(data) if data else {}).items():
+            yield key.split("/", 2), values
 
 
 COLUMNS = (
     "cell", "protocol", "model", "dataset", "explainer", "metric", "sample", "answer",
-    "value", "status", "reason", "passes",
+    "expected", "probability", "value", "status", "reason", "passes",
 )  # fmt: skip
+
+KEYS = ("model", "dataset", "explainer", "sample")  # what tells the details of one metric apart
 
 
 @dataclass(frozen=True)
@@ -52,7 +67,8 @@ class Run:
     store: Store
 
     @property
-    def path(self) -> Path:
+    def path(self) -> Path | str:
+        """Where it lies: a directory, or an fsspec URL."""
         return self.store.root
 
     @cached_property
@@ -65,7 +81,7 @@ class Run:
 
     def findings(self) -> list[Finding]:
         """What the protocol concluded when the run was last completed."""
-        if not self.store.path("findings.json").is_file():
+        if not self.store.exists("findings.json"):
             return []
         return [Finding.read(data) for data in self.store.read_json("findings.json")]
 
@@ -126,6 +142,30 @@ class Run:
                 metrics = table.column("metric").unique().to_pylist()
                 yield ShardView(self.store, about["samples"], about["cells"], metrics, about["attributions"])
 
+    def details(self, metric: str) -> tuple[pd.DataFrame, np.ndarray[Any, Any]]:
+        """What a metric's values were computed from: keys (model, dataset, explainer, sample) and an array (n, k)."""
+        import pandas as pd
+
+        wanted, seen = set(self.manifest["cells"]), set[str]()
+        keys: list[pd.DataFrame] = []
+        parts: list[np.ndarray[Any, Any]] = []
+        for shard in self.shards():
+            details = shard.details()
+            for cell in shard.cells:
+                detail = details.get(cell["id"], {}).get(metric)
+                if detail is None or cell["id"] in seen or cell["id"] not in wanted:
+                    continue
+                seen.add(cell["id"])
+                _, model, explainer, dataset, *_ = cell["place"]
+                keys.append(pd.DataFrame({"model": model, "dataset": dataset, "explainer": explainer,
+                                          "sample": shard.samples}))  # fmt: skip
+                parts.append(detail)
+        if not parts:
+            return pd.DataFrame(columns=list(KEYS)), np.empty((0, 0), np.float32)
+        frame, values = pd.concat(keys, ignore_index=True), np.concatenate(parts)
+        order = frame.sort_values(list(KEYS), kind="stable").index.to_numpy()
+        return frame.loc[order].reset_index(drop=True), values[order]
+
     def attributions(self, cell: str) -> dict[int, dict[str, Any]]:
         """Kept maps of one cell: sample position → {"visual": (h, w), "words": ...}, each at most 1 in size."""
         entry = self.cells().get(cell)
@@ -140,8 +180,8 @@ class Run:
             )
         kept: dict[int, dict[str, Any]] = {}
         for key, values in safetensors.numpy.load(data).items():
-            owner, position, part = key.split("/")
-            if owner == cell:
+            owner, position, part = key.split("/", 2)
+            if owner == cell and position != DETAIL:
                 kept.setdefault(int(position), {})[part] = values
         return kept
 
@@ -153,8 +193,12 @@ def load_run(path: str | Path) -> Run:
     Traceback (most recent call last):
     assay.kernel.errors.BadInput: nowhere is not a run directory. `assay run SPEC --out nowhere` makes one.
     """
-    run = Run(Store(Path(path)))
-    if not run.store.path("manifest.json").is_file():
+    from assay.results.record import SCORES, Record
+
+    run = Run(Store(path))
+    if run.store.exists(SCORES):
+        return Record(run.store)
+    if not run.store.exists("manifest.json"):
         raise BadInput(f"{path} is not a run directory. `assay run SPEC --out {path}` makes one.")
     return run
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from assay.kernel.typing import Meta
 from assay.results.store import Store
 
 FORMAT = 1
+DETAIL = "detail"
 STATUS = ("score", "failure", "not_applicable")
 _SHOWN_SIDE = 64  # cells a side of the kept maps: enough to look at, small enough to keep
 
@@ -39,7 +40,10 @@ class ShardResult:
     samples: Sequence[str]
     meta: Sequence[Meta]
     answers: Sequence[str | None]
+    probabilities: Sequence[float | None]  # of the model's answers
+    expected: Sequence[str | None]  # the right answers, where the data has them
     cells: Sequence[CellResult]
+    seconds: Mapping[str, float] = field(default_factory=dict)  # where the time went; for the events, never for rows
 
 
 def write_shard(store: Store, result: ShardResult) -> str:
@@ -89,6 +93,8 @@ def _table(result: ShardResult) -> pa.Table:
         "metric": _repeat([metric for _, metric, _ in blocks], n),
         "sample": _tile(result.samples, len(blocks), pa.string()),
         "answer": _tile(result.answers, len(blocks), pa.string()),
+        "expected": _tile(result.expected, len(blocks), pa.string()),
+        "probability": _tile(result.probabilities, len(blocks), pa.float64()),
         "value": _values([outcomes for _, _, outcomes in blocks]),
         "status": _repeat_status(blocks, n),
         "reason": _reasons(blocks, n),
@@ -135,18 +141,42 @@ def _reasons(blocks: Sequence[tuple[CellResult, str, Outcomes]], n: int) -> pa.A
 
 
 def _maps(result: ShardResult) -> dict[str, np.ndarray[Any, Any]]:
-    """`<cell>/<sample position>/visual|words|pairs`, float16, maps shrunk to what a page shows."""
+    """What is kept beside the scores: `<cell>/<sample position>/<part>` and `<cell>/detail/<metric>` (n, k)."""
     kept: dict[str, np.ndarray[Any, Any]] = {}
     for cell_result in result.cells:
+        name = cell_result.cell.id
+        for metric, outcomes in cell_result.outcomes.items():
+            if outcomes.detail is not None:
+                kept[f"{name}/{DETAIL}/{metric}"] = np.ascontiguousarray(outcomes.detail, dtype=np.float32)
         for i, attribution in enumerate(cell_result.attributions):
-            if attribution is None:
-                continue
-            for part in ("visual", "words", "pairs"):
-                values = getattr(attribution, part)
-                if values is not None:
-                    shown = shrink(values) if part == "visual" else values
-                    kept[f"{cell_result.cell.id}/{i}/{part}"] = _half(shown)
+            if attribution is not None:
+                kept |= {f"{name}/{i}/{part}": values for part, values in _parts(attribution).items()}
     return kept
+
+
+def _parts(attribution: Attribution) -> dict[str, np.ndarray[Any, Any]]:
+    """Maps in float16, shrunk to what a page shows and at most 1 in size; `<part>_error` in the same unit; notes."""
+    kept: dict[str, np.ndarray[Any, Any]] = {}
+    owner = next((p for p in ("pairs", "visual", "words", "scalar") if getattr(attribution, p) is not None), "")
+    errors = {"words": attribution.words_error, owner: attribution.standard_error}
+    for part in ("visual", "words", "pairs"):
+        values = getattr(attribution, part)
+        if values is None:
+            continue
+        shown = shrink(values) if part == "visual" else values
+        peak = float(np.abs(shown).max(initial=0.0))
+        unit = peak if 0 < peak < np.inf else 1.0
+        kept[part] = np.ascontiguousarray(shown / unit, dtype=np.float16)
+        error = errors.get(part)
+        if error is not None:
+            kept[f"{part}_error"] = np.ascontiguousarray(
+                (shrink(error) if part == "visual" else error) / unit, dtype=np.float16
+            )
+    if attribution.scalar is not None:
+        kept["scalar"] = np.array([attribution.scalar])
+        if owner == "scalar" and attribution.standard_error is not None:
+            kept["scalar_error"] = np.asarray(attribution.standard_error, dtype=np.float64).reshape(1)
+    return kept | {f"note:{name}": np.array([value], dtype=np.float64) for name, value in attribution.notes.items()}
 
 
 def shrink(values: np.ndarray[Any, Any], side: int = _SHOWN_SIDE) -> np.ndarray[Any, Any]:
@@ -160,9 +190,3 @@ def shrink(values: np.ndarray[Any, Any], side: int = _SHOWN_SIDE) -> np.ndarray[
             shape[axis] = side
             values = sums / np.diff(edges).reshape(shape)
     return values
-
-
-def _half(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """float16 after scaling to at most 1 in size: kept maps are for looking, their scale is free."""
-    peak = float(np.abs(values).max(initial=0.0))
-    return np.ascontiguousarray(values / peak if 0 < peak < np.inf else values, dtype=np.float16)

@@ -2,137 +2,186 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
-import os
-import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
+from functools import lru_cache
+from pathlib import Path, PurePosixPath
 from typing import Any
 
-from assay.kernel.errors import BadInput, RunBusy
+from assay.kernel.errors import AssayError, BadInput
+from assay.results.files import Files, LocalFiles
 
 _NAME_LENGTH = 24
+_SEAL = "seal"
 
 
 @dataclass(frozen=True)
 class Store:
-    """A run directory. Readers trust only what has its final name: a half-written file never gets one."""
+    """A run directory: a path, or any fsspec URL. Readers trust only what has its final name and its own hash."""
 
-    root: Path
+    root: Path | str
 
-    def path(self, name: str) -> Path:
-        return self.root / name
+    @property
+    def files(self) -> Files:
+        return _files(str(self.root))
+
+    @property
+    def name(self) -> str:
+        """The last part of the place."""
+        return PurePosixPath(str(self.root)).name
+
+    def exists(self, name: str) -> bool:
+        try:
+            return self.files.exists(name)
+        except OSError as error:
+            raise self._unreadable(name, error) from error
 
     def write(self, name: str, data: bytes) -> None:
-        """Write a whole file or nothing: temporary file, fsync, rename, fsync of the folder."""
-        path = self.path(name)
+        """Write a whole file or nothing."""
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-            try:
-                with open(temporary, "wb") as file:
-                    file.write(data)
-                    file.flush()
-                    os.fsync(file.fileno())
-                os.replace(temporary, path)
-            finally:
-                temporary.unlink(missing_ok=True)
-            folder = os.open(path.parent, os.O_RDONLY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
+            self.files.write(name, data)
         except OSError as error:
-            raise BadInput(
-                f"cannot write {path}: {error.strerror or error}. Free some space or choose another --out; "
-                "what is already written is safe, and running the same command again resumes."
-            ) from error
+            raise self._unwritable(name, error) from error
 
     def write_json(self, name: str, data: Any) -> None:
+        """Plain data; a mapping is sealed with its own hash, so that an altered one is known as such."""
+        if isinstance(data, Mapping):
+            data = {**data, _SEAL: _seal(data)}
         self.write(name, (json.dumps(data, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode())
 
     def write_shard(self, folder: str, suffix: str, data: bytes) -> str:
         """Write immutable bytes under the name of their content; the same bytes twice are one file."""
         name = f"{folder}/{hashlib.sha256(data).hexdigest()[:_NAME_LENGTH]}{suffix}"
-        if not self.path(name).exists() or self.read_shard(name) is None:
+        if not self.exists(name) or self.read_shard(name) is None:
             self.write(name, data)
         return name
 
-    def read_shard(self, name: str) -> bytes | None:
-        """The bytes of a shard, or None where they are not what its name promises (truncated, altered)."""
+    def read(self, name: str) -> bytes:
         try:
-            data = self.path(name).read_bytes()
-        except OSError:
-            return None
-        return data if hashlib.sha256(data).hexdigest()[:_NAME_LENGTH] == Path(name).stem else None
-
-    def shards(self, folder: str, suffix: str) -> list[str]:
-        where = self.path(folder)
-        if not where.is_dir():
-            return []
-        return sorted(
-            f"{folder}/{p.name}" for p in where.iterdir() if p.suffix == suffix and not p.name.startswith(".")
-        )
-
-    def read_json(self, name: str) -> Any:
-        path = self.path(name)
-        try:
-            return json.loads(path.read_text(encoding="utf-8"))
+            return self.files.read(name)
         except FileNotFoundError:
             raise BadInput(
                 f"{self.root} holds no {name}: not a run directory. `assay run SPEC --out {self.root}` makes one."
             ) from None
-        except (OSError, ValueError) as error:
-            raise BadInput(f"cannot read {path}: {error}. Running the same command again writes it anew.") from None
+        except OSError as error:
+            raise self._unreadable(name, error) from error
+
+    def read_shard(self, name: str) -> bytes | None:
+        """The bytes of a shard, or None where they are not what its name promises (gone, truncated, altered).
+
+        A place that cannot be reached is an error, not a None: what is not readable now may be whole.
+        """
+        try:
+            data = self.files.read(name)
+        except (FileNotFoundError, IsADirectoryError):
+            return None
+        except OSError as error:
+            raise self._unreadable(name, error) from error
+        return data if hashlib.sha256(data).hexdigest()[:_NAME_LENGTH] == PurePosixPath(name).stem else None
+
+    def shards(self, folder: str, suffix: str) -> list[str]:
+        try:
+            names = self.files.names(folder)
+        except OSError as error:
+            raise self._unreadable(folder, error) from error
+        return sorted(f"{folder}/{name}" for name in names if name.endswith(suffix) and not name.startswith("."))
+
+    def read_json(self, name: str) -> Any:
+        again = "Running the same command again writes it anew."
+        raw = self.read(name)
+        try:
+            data = json.loads(raw)
+        except (ValueError, RecursionError) as error:
+            raise BadInput(f"cannot read {self.root}/{name}: {error}. {again}") from None
+        if isinstance(data, dict) and _SEAL in data:
+            seal = data.pop(_SEAL)
+            if seal != _seal(data):
+                raise BadInput(f"{self.root}/{name} was altered after it was written. {again}")
+        return data
+
+    def remove(self, name: str) -> None:
+        try:
+            self.files.remove(name)
+        except OSError as error:
+            raise self._unwritable(name, error) from error
 
     def append(self, name: str, line: str) -> None:
         """Append one line. A torn last line (a kill in mid-write) is skipped by `lines`."""
-        with open(self.path(name), "ab") as file:
-            file.write(line.encode() + b"\n")
+        try:
+            self.files.append(name, line.encode() + b"\n")
+        except OSError as error:
+            raise self._unwritable(name, error) from error
 
     def lines(self, name: str) -> Iterator[Any]:
+        """JSON lines that can be read; the others were torn."""
         try:
-            raw = self.path(name).read_bytes()
+            raw = self.files.read_log(name)
         except OSError:
             return
         for line in raw.split(b"\n"):
             try:
                 yield json.loads(line)
-            except ValueError:
+            except (ValueError, RecursionError):
                 continue
 
     def sweep(self) -> None:
-        """Remove temporary files that a killed writer left. Call only under the lease."""
-        for leftover in self.root.glob("**/.*.tmp"):
-            leftover.unlink(missing_ok=True)
+        """Remove what a killed writer left. Call only under the lease."""
+        try:
+            self.files.sweep()
+        except OSError as error:
+            raise self._unwritable("", error) from error
 
     @contextmanager
     def lease(self) -> Iterator[None]:
-        """Be the only driver of this run. The lock goes with the process, so a killed driver leaves none behind."""
+        """Be the only driver of this run."""
+        held = self.files.lease()
         try:
-            self.root.mkdir(parents=True, exist_ok=True)
-            file = open(self.path(".lease"), "a+")  # noqa: SIM115  closed below: the lock lives as long as the file
+            held.__enter__()
         except OSError as error:
             raise BadInput(
-                f"cannot write to {self.root}: {error.strerror}. Choose another directory with --out."
+                f"cannot write to {self.root}: {error.strerror or error}. Choose another directory with --out."
             ) from None
         try:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                file.seek(0)
-                holder = file.read().strip() or "another process"
-                raise RunBusy(
-                    f"{self.root} is being written by {holder}. Wait for it, watch it with `assay status {self.root}`, "
-                    "or give this run its own --out."
-                ) from None
-            file.truncate(0)
-            file.write(f"process {os.getpid()} on {socket.gethostname()}")
-            file.flush()
             yield
         finally:
-            file.close()
+            try:
+                held.__exit__(None, None, None)
+            except OSError as error:
+                raise self._unwritable("", error) from error
+
+    def holder(self) -> str:
+        """Who is writing just now, or nothing."""
+        try:
+            return self.files.holder()
+        except OSError:
+            return ""
+
+    def _unwritable(self, name: str, error: OSError) -> AssayError:
+        return BadInput(
+            f"cannot write {self.root}/{name}: {error.strerror or error}. Free some space or choose another --out; "
+            "what is already written is safe, and running the same command again resumes."
+        )
+
+    def _unreadable(self, name: str, error: OSError) -> AssayError:
+        return BadInput(
+            f"cannot read {self.root}/{name}: {error.strerror or error}. Nothing was changed; try again when the "
+            "place can be read, or delete this file and run the same command to make it anew."
+        )
+
+
+@lru_cache(maxsize=64)
+def _files(root: str) -> Files:
+    """One for each place and process: a remote one holds connections and lines not yet written."""
+    if "://" in root and not root.startswith("file://"):
+        from assay.results.remote import RemoteFiles
+
+        return RemoteFiles(root.rstrip("/"))
+    return LocalFiles(Path(root.removeprefix("file://")))
+
+
+def _seal(data: Mapping[str, Any]) -> str:
+    plain = json.dumps(json.loads(json.dumps(data)), sort_keys=True, separators=(",", ":"))  # as it will be read
+    return hashlib.sha256(plain.encode()).hexdigest()[:_NAME_LENGTH]

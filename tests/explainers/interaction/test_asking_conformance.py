@@ -11,7 +11,7 @@ from asking_worlds import entangled, shades, world
 from assay.explainers.asking import Asking
 from assay.explainers.crossing import crossed_matrices
 from assay.explainers.interaction import Dime, FaithShap, MultiShap, MultiViz, WeightedBanzhaf
-from assay.explainers.modality import Emap, Harsanyi, InterShap
+from assay.explainers.modality import Emap, Harsanyi, InterShap, Pid
 from assay.explainers.perturbation import Extremal, LeaveOneOut, Lime, Occlusion, Rise
 from assay.explainers.shapley import KernelShap, Permutation, PixelShapTokenShap
 from assay.kernel.registry import registered
@@ -38,7 +38,7 @@ ALONE: list[Any] = [  # each sample by itself
     Harsanyi(),
     InterShap(absent="zero"),
 ]
-TOGETHER: list[Any] = [Dime(visual=(2, 2), alterations=10, batch=3), Emap(batch=3), InterShap(batch=3)]
+TOGETHER: list[Any] = [Dime(visual=(2, 2), alterations=10, batch=3), Emap(batch=3), InterShap(batch=3), Pid(batch=3)]
 ASKING = [*ALONE, *TOGETHER]
 
 

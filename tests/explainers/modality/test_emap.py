@@ -8,6 +8,7 @@ from asking_worlds import additive, entangled, shades, truth_table, world, xor
 from hypothesis import given
 from hypothesis import strategies as st
 
+from assay.explainers.crossing import BLOCK
 from assay.explainers.modality import Emap, emap, emap_of
 from assay.kernel.errors import BadInput
 from assay.probe import Session
@@ -86,9 +87,17 @@ def test_accuracy_needs_known_answers() -> None:
 
 def test_batch_limits_the_company() -> None:
     model, seen = world(entangled)
-    found = Emap(batch=3)(Session(model, shades(6), ["yes"] * 6))
-    assert [a.passes for a in found] == [9] * 6
-    assert len(seen.seen) < 36 + 6
+    samples = shades(7)
+    found = Emap(batch=4)(Session(model, samples, ["yes"] * 7))
+    assert [a.passes for a in found] == [4] * 4 + [3] * 3  # two blocks: 4² and 3² passes for one answer
+    assert len(seen.seen) <= 25
+    # each block by itself: its members and its score are those of a session of their own
+    for block in (slice(0, 4), slice(4, 7)):
+        session = Session(model, samples[block], ["yes"] * len(samples[block]))
+        alone = Emap(batch=4)(session)
+        assert [a.scalar for a in found[block]] == pytest.approx([a.scalar for a in alone], abs=1e-12)
+        assert found[block][0].notes[BLOCK] == pytest.approx(emap_of(session, ["yes"]).interaction_share)
+        assert not any(a.notes for a in found[block][1:])
 
 
 @pytest.mark.parametrize("shape", [(3,), (2, 3), (1, 1)])

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from asking_worlds import additive, entangled, planted, shades, truth_table, white, world, xor
 
+from assay.explainers.crossing import BLOCK, blocks
 from assay.explainers.modality import Harsanyi, InterShap, intershap, values_of
 from assay.kernel.errors import BadInput
 from assay.kernel.sample import Sample
@@ -53,6 +54,29 @@ def test_background_values_equal_their_definition() -> None:
         value(samples[i], samples[i]),
     ]
     np.testing.assert_allclose(table[i], expected, atol=1e-12)
+
+
+def test_blocks_stand_by_themselves() -> None:
+    model, _ = world(entangled)
+    samples = shades(7)
+    found = InterShap(batch=4)(Session(model, samples, ["yes"] * 7))
+    assert [BLOCK in a.notes for a in found] == [True, False, False, False, True, False, False]
+    for block in (slice(0, 4), slice(4, 7)):
+        session = Session(model, samples[block], ["yes"] * len(samples[block]))
+        table, _ = values_of(session)
+        assert [a.scalar for a in found[block]] == pytest.approx(intershap(table).local.tolist(), abs=1e-12)
+        assert found[block][0].notes[BLOCK] == pytest.approx(intershap(table).overall)
+
+
+def test_a_lone_sample_is_never_left_over() -> None:
+    model, _ = world(additive)
+    for n in range(2, 12):
+        session = Session(model, shades(n), ["yes"] * n)
+        for size in (2, 3, 4, 16):
+            cut = blocks(session, size, "x")
+            assert [i for block in cut for i in block] == list(range(n))
+            assert min(map(len, cut)) >= 2
+            assert max(map(len, cut)) <= max(size, 3)
 
 
 def test_the_overall_share_averages_signed_terms_first() -> None:

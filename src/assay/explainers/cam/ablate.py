@@ -8,6 +8,7 @@ from torch import Tensor
 from assay.explainers.cam.projection import first_component
 from assay.explainers.exchange import exchanged
 from assay.explainers.placing import wide
+from assay.models.torch_model import ArrangesVision
 from assay.probe import Trace
 from assay.probe.batches import take
 from assay.probe.hooks import evaluating
@@ -80,10 +81,13 @@ class _Rows:
         return quick.shape == slow.shape and torch.allclose(quick, slow, rtol=1e-4, atol=1e-5, equal_nan=True)
 
     def _run(self, i: int, states: Tensor, rows: int) -> Tensor:
-        inputs = take(self.session.inputs, torch.full((rows,), i))
+        inputs, model = take(self.session.inputs, torch.full((rows,), i)), self.session.torch_model
+        vision = getattr(model, "vision", None)
 
         def change(output: Tensor) -> Tensor:
             """Sequences are cut to the length at hand: that of this sample's answer."""
+            if isinstance(model, ArrangesVision) and f"{self.layer}.".startswith(f"{vision}."):
+                return model.as_run(self.layer, states, inputs)
             return states[:, : output.shape[1]] if output.ndim == 3 else states
 
         module = self.session.torch_model.module

@@ -6,6 +6,7 @@ from assay.explainers.modality.emap import Emap, Projection, emap, emap_of
 from assay.explainers.modality.harsanyi import Harsanyi
 from assay.explainers.modality.intershap import InterShap, Shares, intershap, values_of
 from assay.explainers.modality.pid import Information, pid
+from assay.explainers.modality.pid_answers import Pid, pid_of_answers, synergy_share
 from assay.explainers.modality.pid_features import pid_clusters, pid_gaussian
 
 __all__ = [
@@ -13,6 +14,7 @@ __all__ = [
     "Harsanyi",
     "Information",
     "InterShap",
+    "Pid",
     "Projection",
     "Shares",
     "emap",
@@ -21,5 +23,7 @@ __all__ = [
     "pid",
     "pid_clusters",
     "pid_gaussian",
+    "pid_of_answers",
+    "synergy_share",
     "values_of",
 ]

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from assay.explainers.asking import Asking, ValueKind
-from assay.explainers.crossing import crossed_matrices, references
+from assay.explainers.crossing import BLOCK, blocks, crossed_matrices
 from assay.kernel.attribution import Attribution
 from assay.kernel.card import Card
 from assay.kernel.errors import BadInput
@@ -76,8 +76,7 @@ def emap_of(session: Session, answers: Sequence[str], value: ValueKind = "auto")
     Costs N² passes for each answer.
     """
     asking = Asking(value=value)
-    references(session, 0, len(session.samples), "EMAP")
-    everyone = range(len(session.samples))
+    [everyone] = blocks(session, len(session.samples), "EMAP")
     table = np.stack(crossed_matrices(session, asking, [(answer, everyone) for answer in answers]), axis=-1)
     truth = [sample.answer for sample in session.samples]
     known = all(answer in answers for answer in truth)
@@ -86,9 +85,10 @@ def emap_of(session: Session, answers: Sequence[str], value: ValueKind = "auto")
 
 @dataclass(frozen=True)
 class Emap:
-    """logit - projection of each sample: what the additive model of its batch cannot explain. (DIME calls it MI.)
+    """logit - projection of each sample: what the additive model of its block cannot explain. (DIME calls it MI.)
 
-    `batch` is N at most. For the score of a whole dataset use `emap`.
+    Blocks are runs of `batch` samples at most. The first sample of each notes the score of its block, `BLOCK`: the
+    `interaction_share` over the answers that the model gave there.
     """
 
     batch: int = 16
@@ -97,10 +97,12 @@ class Emap:
         "modality/emap",
         "the part of the answer that image and question bring only together",
         "explainer",
+        version=2,
         needs=frozenset({"text"}),
         gives=frozenset({"scalar"}),
         citation="Hessel & Lee 2020, Does my multimodal model learn cross-modal interactions?; gridvqax2026 A.3",
-        departures="per sample and over its batch; the published score is of a dataset (`emap`)",
+        departures="per sample and over its block; the fraction that gridvqax2026 reports is not defined there, ours "
+        "is the share of the two-way sum of squares",
         passes="batch²",
     )
 
@@ -109,10 +111,16 @@ class Emap:
         return self.batch**2
 
     def __call__(self, session: Session) -> list[Attribution]:
-        members = [references(session, i, self.batch, self.card.name) for i in range(len(session.samples))]
-        asked = list(zip(session.targets, members, strict=True))
-        results = [emap(matrix) for matrix in crossed_matrices(session, Asking(value=self.value), asked)]
-        return [
-            Attribution(scalar=float(found.original[0] - found.projected[0]), signed=True, passes=len(among) ** 2)
-            for found, among in zip(results, members, strict=True)
-        ]
+        members = blocks(session, self.batch, self.card.name)
+        said = [sorted({session.targets[i] for i in block}) for block in members]
+        asked = [(answer, block) for block, answers in zip(members, said, strict=True) for answer in answers]
+        matrices = iter(crossed_matrices(session, Asking(value=self.value), asked))
+        found = []
+        for block, answers in zip(members, said, strict=True):
+            result = emap(np.stack([next(matrices) for _ in answers], axis=-1))
+            left = result.original - result.projected
+            for row, i in enumerate(block):
+                notes = {BLOCK: result.interaction_share} if row == 0 else {}
+                own = float(left[row, answers.index(session.targets[i])])
+                found.append(Attribution(scalar=own, signed=True, passes=len(block) * len(answers), notes=notes))
+        return found

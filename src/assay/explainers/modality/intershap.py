@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from assay.explainers.asking import Asking, ValueKind
-from assay.explainers.crossing import crossed, references
+from assay.explainers.crossing import BLOCK, blocks, crossed
 from assay.explainers.modality.harsanyi import four_values
 from assay.kernel.attribution import Attribution
 from assay.kernel.card import Card
@@ -50,15 +50,18 @@ def background_values(session: Session, batch: int, value: ValueKind) -> tuple[A
     Nothing present is the mean prediction, over the samples as they are.
     """
     wanted: list[tuple[str, int, int]] = []
-    passes = []
-    for i, target in enumerate(session.targets):
-        members = references(session, i, batch, "InterSHAP")
-        pairs = [(i, k) for k in members] + [(k, i) for k in members] + [(k, k) for k in members]
-        wanted += [(target, image, question) for image, question in pairs]
-        passes.append(len(set(pairs)))
-    values = crossed(session, Asking(value=value), wanted).reshape(len(session.samples), 3, -1)
-    image, question, nothing = values.mean(axis=2).T
-    return np.stack([nothing, image, question, values[:, 0, 0]], axis=1), passes
+    places = []
+    for members in blocks(session, batch, "InterSHAP"):
+        for i in members:
+            pairs = [(i, i), *((i, k) for k in members), *((k, i) for k in members), *((k, k) for k in members)]
+            wanted += [(session.targets[i], image, question) for image, question in pairs]
+            places.append(len(members))
+    values = np.split(crossed(session, Asking(value=value), wanted), np.cumsum([1 + 3 * n for n in places])[:-1])
+    table = []
+    for own, n in zip(values, places, strict=True):
+        image, question, nothing = own[1:].reshape(3, n).mean(axis=1)
+        table.append([nothing, image, question, own[0]])
+    return np.array(table), [3 * n - 2 for n in places]
 
 
 def values_of(
@@ -77,8 +80,9 @@ def values_of(
 
 @dataclass(frozen=True)
 class InterShap:
-    """`absent`: "background" puts the images or questions of the batch in the place of an absent one, "zero" their zero
-    state (4 passes). For the score of a dataset use `intershap` on `values_of`.
+    """`absent`: "background" puts the images or questions of the block in the place of an absent one, "zero" their zero
+    state (4 passes). Blocks are runs of `batch` samples at most; the first sample of each notes the score of its block,
+    `BLOCK`. For the score of another set use `intershap` on `values_of`.
     """
 
     absent: Literal["background", "zero"] = "background"
@@ -89,11 +93,12 @@ class InterShap:
         "modality/intershap",
         "the share of this prediction that is interaction of image and question",
         "explainer",
+        version=2,
         needs=frozenset({"text"}),
         gives=frozenset({"scalar"}),
         range=(0.0, 1.0),
         citation="Wenderoth et al. 2025, Measuring cross-modal interactions (InterSHAP); gridvqax2026 A.3",
-        departures="the background is the batch, each once, rather than 1000 random draws",
+        departures="the background is the block, each once, rather than 1000 random draws",
         passes="3 · batch - 2, or 4",
     )
 
@@ -103,8 +108,11 @@ class InterShap:
 
     def __call__(self, session: Session) -> list[Attribution]:
         table, passes = values_of(session, self.absent, self.batch, self.value, self.zero)
-        local = intershap(table).local
-        return [Attribution(scalar=float(s), passes=p) for s, p in zip(local, passes, strict=True)]
+        found = [Attribution(scalar=float(s), passes=p) for s, p in zip(intershap(table).local, passes, strict=True)]
+        for block in blocks(session, self.batch, self.card.name) if len(found) > 1 else ():
+            overall = intershap(table[block.start : block.stop]).overall
+            found[block.start] = replace(found[block.start], notes={BLOCK: overall})
+        return found
 
 
 def _share(terms: Array) -> Array:

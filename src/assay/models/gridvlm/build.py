@@ -20,8 +20,8 @@ from assay.datasets.grid.world import World
 from assay.models.gridnet.vocabulary import words
 
 GRID, PATCH, SIDE = 6, 16, 96
-VISION_WIDTH, VISION_LAYERS = 96, 2
-WIDTH, LAYERS, HEADS, HIDDEN = 128, 5, 4, 256
+VISION_WIDTH, VISION_LAYERS = 96, 1
+WIDTH, LAYERS, HEADS, HIDDEN = 128, 6, 4, 256
 SPECIAL = ("<pad>", "<unk>", "<s>", "</s>", "<image>")
 TEMPLATE = (
     "{% for message in messages %}"

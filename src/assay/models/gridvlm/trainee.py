@@ -2,8 +2,9 @@
 
 A causal decoder reads the image before the question, so image tokens cannot know what is asked. What can be grounded
 are the words: an anchor's last word points at its anchor, then knows the region its relation allows; the last token
-of the prompt points at the targets. Pointers are dot products of hidden states, the very form of the attention that
-must follow them. They exist in training only and are not shipped.
+of the prompt points at the targets, and a layer later knows how many there are, or where. Pointers are dot products of
+hidden states, the very form of the attention that must follow them; numbers and places are read off linearly, since
+counts learned as classes alone come far slower. All of these exist in training only and are not shipped.
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from assay.datasets.grid.bucket import parse_bucket
 from assay.datasets.grid.scenes import TARGET, TARGET_2, answers
 from assay.datasets.grid.world import World
 from assay.models.gridnet import vocabulary as gridnet_words
 from assay.models.gridnet.trainee import supervision
 from assay.models.gridvlm import build
-from assay.models.training.batches import MOST_ANCHORS, WORD_ROLES, Batch
+from assay.models.training.batches import BUCKETS, MOST_ANCHORS, WORD_ROLES, Batch
 from assay.models.training.images import draw, hide_cells
 from assay.models.training.recipe import Recipe
 from assay.models.training.trainee import Trainee
@@ -30,7 +32,8 @@ IMAGE_START = 3  # <s> USER :
 CELLS = build.GRID**2
 QUESTION_START = IMAGE_START + CELLS
 # Hidden states (0 = embeddings) that each kind of pointer reads; the layer after it can act on what it found.
-ANCHORS_AT, REGIONS_AT, TARGETS_AT = 2, 3, 4
+ANCHORS_AT, REGIONS_AT, TARGETS_AT = 1, 2, 3
+DIRECTED = [number for number, name in enumerate(BUCKETS) if parse_bucket(name).task == "direction"]
 
 
 class Pointer(nn.Module):
@@ -57,6 +60,7 @@ class GridVLMTrainee(Trainee):
         self.processor = build.make_processor()
         self.anchor, self.region = Pointer(build.WIDTH), Pointer(build.WIDTH)
         self.target = nn.ModuleList([Pointer(build.WIDTH), Pointer(build.WIDTH)])
+        self.count, self.place = nn.Linear(build.WIDTH, 2), nn.Linear(build.WIDTH, 4)
         tokens = {token: number for number, token in enumerate(build.vocabulary())}
         self.token = tokens
         spoken = [tokens.get(word, tokens["<unk>"]) for word in gridnet_words.words()]
@@ -101,6 +105,8 @@ class GridVLMTrainee(Trainee):
         scores = torch.cat([pointer(ends, cells) for pointer in self.target], dim=1)  # (n, 2, cells)
         parts["target"] = _pointed(scores, is_target, torch.stack([clean, clean & two], dim=1), positive=2.0)
 
+        parts |= self._readings(batch, states[TARGETS_AT + 1][rows, last], is_target, clean)
+
         # Last word of each anchor's phrase, by anchor; the place is 0 where there is no such anchor.
         named = word_roles[:, :, None] == WORD_ROLES["anchor"] + np.arange(MOST_ANCHORS)
         place = named.shape[1] - 1 - named[:, ::-1].argmax(axis=1)
@@ -122,6 +128,23 @@ class GridVLMTrainee(Trainee):
             scores = pointer(words, state[:, IMAGE_START:QUESTION_START])
             parts[name] = _pointed(scores, truth, count, positive=8.0 if name == "anchor" else 1.0)
         return parts
+
+    def _readings(self, batch: Batch, state: Tensor, is_target: Tensor, clean: Tensor) -> dict[str, Tensor]:
+        """What the last token (n, d) must know after seeing the targets: both counts; for a direction, both places."""
+        device = state.device
+        counts = is_target.sum(dim=2) / 5
+        missed = (self.count(state) - counts).square().mean(dim=1)
+        directed = torch.from_numpy(np.isin(batch.bucket, DIRECTED)).to(device) & clean
+        target = is_target[:, 0].to(state.dtype).argmax(dim=1)
+        anchor = torch.from_numpy(batch.anchors[:, 0]).to(device)
+        there = torch.stack(
+            [target // build.GRID, target % build.GRID, anchor // build.GRID, anchor % build.GRID], dim=1
+        )
+        astray = (self.place(state) - (there / build.GRID - 0.5)).square().mean(dim=1)
+        return {
+            "count": (missed * clean).sum() / clean.sum().clamp(min=1),
+            "place": 4 * (astray * directed).sum() / directed.sum().clamp(min=1),
+        }
 
     @torch.no_grad()
     def answer(self, batch: Batch) -> Tensor:

@@ -5,15 +5,32 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import torch
 from torch import nn
 
 from assay.kernel.errors import BadInput
-from assay.models.training.recipe import Recipe
 
 NAME = "checkpoint.safetensors"
 _MOMENTS = ("exp_avg", "exp_avg_sq")
+
+
+class Trained(Protocol):
+    """What a checkpoint must know of a recipe: its names, and where its learning rate begins to fall."""
+
+    @property
+    def identity(self) -> str: ...
+    @property
+    def label(self) -> str: ...
+    @property
+    def steps(self) -> int: ...
+    @property
+    def decay_steps(self) -> int: ...
+    @property
+    def trunk(self) -> int: ...
+    @property
+    def end(self) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -24,7 +41,7 @@ class Place:
     seconds: float = 0.0
 
 
-def save(directory: Path, recipe: Recipe, module: nn.Module, optimizer: torch.optim.Optimizer, place: Place) -> None:
+def save(directory: Path, recipe: Trained, module: nn.Module, optimizer: torch.optim.Optimizer, place: Place) -> None:
     """Written beside the old one and then put in its place, so that a kill leaves one or the other, never half."""
     from safetensors.torch import save_file
 
@@ -42,7 +59,7 @@ def save(directory: Path, recipe: Recipe, module: nn.Module, optimizer: torch.op
     os.replace(temporary, directory / NAME)
 
 
-def restore(directory: Path, recipe: Recipe, module: nn.Module, optimizer: torch.optim.Optimizer) -> Place:
+def restore(directory: Path, recipe: Trained, module: nn.Module, optimizer: torch.optim.Optimizer) -> Place:
     """Load what is there into module and optimiser, and say how far it had come; nothing there is step 0."""
     from safetensors import SafetensorError, safe_open
 
@@ -79,7 +96,7 @@ def restore(directory: Path, recipe: Recipe, module: nn.Module, optimizer: torch
     return place
 
 
-def _continues(metadata: dict[str, str], step: int, recipe: Recipe) -> bool:
+def _continues(metadata: dict[str, str], step: int, recipe: Trained) -> bool:
     """Whether this recipe, run from the start, would pass through the checkpoint: same end, or still on the part of
     the run that no end has touched. The last stage touches nothing before it."""
     steps, decay_steps = int(metadata["steps"]), int(metadata["decay_steps"])

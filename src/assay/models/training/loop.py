@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
@@ -41,7 +42,16 @@ def learning_rate(recipe: Recipe, step: int) -> float:
     return recipe.learning_rate * min(up, down, 1.0)
 
 
-def make_optimizer(recipe: Recipe, module: nn.Module) -> torch.optim.AdamW:
+class Optimised(Protocol):
+    """What the optimiser must know of a recipe."""
+
+    @property
+    def learning_rate(self) -> float: ...
+    @property
+    def weight_decay(self) -> float: ...
+
+
+def make_optimizer(recipe: Optimised, module: nn.Module) -> torch.optim.AdamW:
     """AdamW; weights of matrices decay, biases, norms and embeddings of positions do not."""
     decayed = [p for p in module.parameters() if p.ndim >= 2 and p.requires_grad]
     others = [p for p in module.parameters() if p.ndim < 2 and p.requires_grad]

@@ -24,7 +24,7 @@ ASSAY.browser = (() => {
     const texts = sample.id.map((id, s) => `${id}\n${sample.question[s] ?? ""}`.toLocaleLowerCase());
     sample.search = (s) => texts[s];
     const item = { protocol: column(raw.item.protocol), model: column(raw.item.model), answer: column(raw.item.answer) };
-    for (const key of ["sample", "correct", "part", "disagreement"]) item[key] = unpack(raw.item[key]);
+    for (const key of ["sample", "correct", "part", "disagreement", "probability"]) item[key] = unpack(raw.item[key]);
     data = { item, sample, explainers: core.browser.explainers, scenes: core.browser.scenes, problems: core.browser.problems };
   }
 
@@ -37,14 +37,14 @@ ASSAY.browser = (() => {
 
   const defaults = () => {
     const protocol = Object.keys(core.protocols)[0];
-    return { protocol, metric: core.chief[protocol], explainer: data.explainers.find((e) => !e.startsWith("control/")) ?? data.explainers[0], sort: "" };
+    return { protocol, metric: core.chief[protocol].metric, explainer: data.explainers.find((e) => !e.startsWith("control/")) ?? data.explainers[0], sort: "" };
   };
 
   async function open(params) {
     await load();
     state = { ...defaults(), ...params };
     if (!(state.protocol in core.protocols)) state.protocol = defaults().protocol;
-    if (!core.metrics.some((m) => m.protocol === state.protocol && m.name === state.metric)) state.metric = core.chief[state.protocol];
+    if (!core.metrics.some((m) => m.protocol === state.protocol && m.name === state.metric)) state.metric = core.chief[state.protocol].metric;
     await scores();
     build();
     apply(state.at);
@@ -54,7 +54,7 @@ ASSAY.browser = (() => {
     const title = page.querySelector("h1");
     const set = (key) => async (value) => {
       state[key] = value;
-      if (key === "protocol") state.metric = core.chief[value];
+      if (key === "protocol") state.metric = core.chief[value].metric;
       if (key === "protocol" || key === "metric") await scores();
       if (key === "protocol") build();
       apply(currentId());
@@ -73,7 +73,7 @@ ASSAY.browser = (() => {
       pick("Score", "metric", metrics), pick("of explainer", "explainer", data.explainers),
       input("at least", { type: "number", step: "any", value: state.low ?? "" }, set("low")).node, input("at most", { type: "number", step: "any", value: state.high ?? "" }, set("high")).node,
     ];
-    const sorts = [["maps", "maps disagree most"], ["scores", "scores disagree most"], ["high", "highest score"], ["low", "lowest score"]];
+    const sorts = [["maps", "maps disagree most"], ["scores", "scores disagree most"], ["high", "highest score"], ["low", "lowest score"], ["unsure", "model least sure"], ["sure", "model most sure"]];
     summary = el("p", { class: "note", role: "status" });
     inner = el("div", { class: "rows" });
     list = el("div", { class: "list", tabindex: "0", role: "listbox", "aria-label": "Samples", onscroll: rows, onkeydown: arrows }, inner);

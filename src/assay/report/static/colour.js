@@ -89,10 +89,14 @@ ASSAY.colour = (() => {
   /** CSS colour of a level 0..255 in a map. */
   const css = (name, level) => `rgb(${table(name).slice(3 * level, 3 * level + 3).join(" ")})`;
 
+  /** Black or white, whichever is easier to read on that colour. */
+  function on(name, level) {
+    const [r, g, b] = [...table(name).slice(3 * level, 3 * level + 3)].map((v) => (v / 255 <= 0.04045 ? v / 255 / 12.92 : ((v / 255 + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.18 ? "#000" : "#fff";
+  }
+
   const gradient = (name) => `linear-gradient(to right, ${Array.from({ length: 17 }, (_, i) => css(name, Math.round((255 * i) / 16))).join(", ")})`;
 
-  // Lines of charts: told apart by hue, lightness and marker, also by readers who see few hues.
-  const series = ["#3566b8", "#c4591c", "#1f8a6d", "#a14a94", "#8a7a12", "#4aa3d8", "#b0343c", "#6b6b6b"];
   const roles = new Map([["target", "#e8590c"], ["class", "#e8590c"], ["anchor", "#1c7ed6"], ["adversarial", "#ae3ec9"], ["relation", "#2b8a3e"], ["distractor", "#868e96"], ["header", "#868e96"]]);
   const spare = ["#0b7285", "#a61e4d", "#5f3dc4", "#5c940d"];
   function role(name) {
@@ -100,5 +104,5 @@ ASSAY.colour = (() => {
     return roles.get(name);
   }
 
-  return { table, css, gradient, series, role, plain: Object.keys(paths), signed: Object.keys(signed) };
+  return { table, css, on, gradient, role, plain: Object.keys(paths), signed: Object.keys(signed) };
 })();

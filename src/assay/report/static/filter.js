@@ -69,6 +69,8 @@ ASSAY.filter = (() => {
       low: (i) => (row === null ? null : at(values, row, i)),
       high: (i) => { const v = row === null ? null : at(values, row, i); return v === null ? null : -v; },
     };
+    const sure = (i) => (Number.isNaN(data.item.probability[i]) ? null : data.item.probability[i]);
+    Object.assign(keys, { unsure: sure, sure: (i) => { const p = sure(i); return p === null ? null : -p; } });
     const key = keys[state.sort];
     if (!key) return kept;
     const pairs = kept.map((i) => [key(i), i]);

@@ -10,6 +10,16 @@ ASSAY.format = (() => {
     const size = Math.abs(value);
     return value.toFixed(size < 10 ? 3 : size < 1000 ? 1 : 0).replace(/^-(0(\.0*)?)$/, "$1").replace("-", "−");
   }
+  /** A number of any size in a few digits: 0.042, 12.5, 1,240, 3.1e−7. Text stays text. */
+  function figure(value) {
+    if (value === null || value === undefined || Number.isNaN(value)) return DASH;
+    if (typeof value === "boolean") return value ? "yes" : "no";
+    if (typeof value !== "number") return String(value);
+    const size = Math.abs(value);
+    if (Number.isInteger(value)) return grouped.format(value).replace("-", "−");
+    if (size < 0.0005) return value.toExponential(1).replaceAll("-", "−");
+    return (size < 1 ? value.toFixed(3) : size < 10 ? value.toFixed(2) : size < 1000 ? value.toFixed(1) : grouped.format(Math.round(value))).replace("-", "−");
+  }
   const interval = (low, high) => (low === null || high === null ? "" : `${score(low)} to ${score(high)}`);
   const percent = (value) => (value === null ? DASH : `${Math.round(100 * value)} %`.replace("-", "−"));
   const count = (value) => (value === null ? DASH : grouped.format(value));
@@ -26,5 +36,5 @@ ASSAY.format = (() => {
   /** "3" or "2–4": where the rank may lie. */
   const rank = ([, low, high]) => (low === null ? "" : low === high ? String(low) : `${low}–${high}`);
 
-  return { score, interval, percent, count, cost, seconds, rank, DASH };
+  return { score, figure, interval, percent, count, cost, seconds, rank, DASH };
 })();

@@ -2,7 +2,7 @@
 "use strict";
 (() => {
   const { el, say } = ASSAY.dom;
-  const PAGES = { overview: ASSAY.overview, slices: ASSAY.slices, samples: ASSAY.browser, about: ASSAY.about };
+  const PAGES = { overview: ASSAY.overview, findings: ASSAY.findings, slices: ASSAY.slices, samples: ASSAY.browser, about: ASSAY.about };
   let shown = null;
 
   function route() {
@@ -22,7 +22,7 @@
     });
   }
 
-  const KEYS = [["j / k", "next / previous sample"], ["/", "search samples"], ["r", "ground truth on or off"], ["1 2 3 4", "overview, slices, samples, this run"], ["?", "this list"], ["Esc", "close, or leave the search field"]];
+  const KEYS = [["j / k", "next / previous sample"], ["/", "search samples"], ["r", "ground truth on or off"], ["1 … 5", "overview, findings, slices, samples, this run"], ["?", "this list"], ["Esc", "close, or leave the search field"]];
   const dialog = document.getElementById("keys");
   dialog.append(el("h2", { id: "keys-title" }, "Keys"), el("dl", null, KEYS.flatMap(([key, text]) => [el("dt", null, el("kbd", null, key)), el("dd", null, text)])),
     el("form", { method: "dialog" }, el("button", null, "Close")));

@@ -10,7 +10,7 @@ ASSAY.overview = (() => {
 
   const start = () => {
     const protocol = Object.keys(core.protocols)[0];
-    return { protocol, metric: core.chief[protocol], model: "", dataset: "" };
+    return { protocol, ...core.chief[protocol], dataset: "" };
   };
   const metrics = (protocol) => core.metrics.filter((m) => m.protocol === protocol);
   const scopes = (key) => [...new Set(core.boards.filter((b) => b.protocol === state.protocol).map((b) => b[key]))].filter(Boolean);
@@ -20,8 +20,8 @@ ASSAY.overview = (() => {
     const first = start();
     state = { ...first, ...params };
     if (!(state.protocol in core.protocols)) state = first;
-    if (!metrics(state.protocol).some((m) => m.name === state.metric)) state.metric = core.chief[state.protocol];
-    if (!find()) Object.assign(state, { model: "", dataset: "" });
+    if (!metrics(state.protocol).some((m) => m.name === state.metric)) state.metric = core.chief[state.protocol].metric;
+    if (!find()) Object.assign(state, { model: core.chief[state.protocol].model, dataset: "" });
     place.replaceChildren(place.querySelector("h2"), fields(), out);
     draw();
   }
@@ -29,12 +29,17 @@ ASSAY.overview = (() => {
   function fields() {
     const set = (key) => (value) => {
       state[key] = value;
-      if (key === "protocol") Object.assign(state, { metric: core.chief[value], model: "", dataset: "" });
+      if (key === "protocol") Object.assign(state, { ...core.chief[value], dataset: "" });
       ASSAY.address.write("overview", state, start());
       if (key === "protocol") open(state);
       else draw();
     };
-    const all = (what, names) => [["", `All ${names.length} ${what}`], ...names.map((n) => [n, n])];
+    // Where models reason differently, their average comes last: it describes none of them.
+    const all = (what, names) => {
+      const each = names.map((n) => [n, n]);
+      const whole = ["", `All ${names.length} ${what}`];
+      return what === "models" && core.chief[state.protocol].model ? [...each, whole] : [whole, ...each];
+    };
     const protocols = Object.keys(core.protocols);
     const row = [];
     if (protocols.length > 1) row.push(choose("Protocol", protocols.map((p) => [p, p]), state.protocol, set("protocol")).node);
@@ -55,25 +60,21 @@ ASSAY.overview = (() => {
     }
     const table = ASSAY.table({
       caption: `${board.metric} by explainer, ${board.samples} samples`, name: `leaderboard-${board.protocol}-${board.metric}`,
-      columns: columns(board), rows: board.rows, figure: () => ASSAY.figures.forest(board),
+      columns: columns(board), rows: board.rows, figure: () => ASSAY.plot.draw(ASSAY.figures.forest(board), ASSAY.plot.WIDEST),
       mark: (row) => (row.control ? "control" : null),
     });
-    const pareto = board.rows.filter((r) => !r.control && r.mean !== null).length > 1 ? ASSAY.figures.pareto(board) : null;
     const directed = core.boards.filter((b) => b.better && ["protocol", "model", "dataset"].every((key) => b[key] === board[key]) && b.rows.some((r) => r.rank[0] !== null));
-    const shifts = directed.length > 1 ? ASSAY.figures.shifts(directed) : null;
+    const figures = [];
+    if (board.rows.filter((r) => !r.control && r.mean !== null).length > 1) figures.push([ASSAY.figures.cost(board), `cost-${board.metric}`]);
+    if (directed.length > 1) figures.push([ASSAY.figures.ranks(directed), `ranks-${board.protocol}`]);
     out.replaceChildren(
       el("div", { class: "about" }, chief(board) ? null : el("p", { class: "says", dir: "auto" }, board.verdict), card(metric)),
       el("div", { class: "bar" }, legend(board), table.menu), table.node, foot(board),
-      pareto ? figure("What a score costs", "The gold line joins explainers that no cheaper one beats.", `cost-${board.metric}`, pareto) : "",
-      shifts ? figure("Ranks from score to score", "Lines that cross: scores that do not agree on the order.", `ranks-${board.protocol}`, shifts) : "");
+      ...figures.map(([figure, file]) => el("section", { class: "chart-figure", "aria-label": figure.title }, ASSAY.plot.block(figure, file, "h3", place.clientWidth))));
   }
 
   /** Whether the sentence on top of the page is this board's already. */
-  const chief = (board) => core.chief[board.protocol] === board.metric && !board.model && !board.dataset;
-
-  const figure = (title, note, file, node) =>
-    el("section", { class: "chart-figure", "aria-label": title }, el("div", { class: "bar" }, el("h3", null, title), ASSAY.save.menu(file, null, () => node)),
-      el("p", { class: "note" }, note), el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `Figure: ${title}` }, node));
+  const chief = (board) => core.chief[board.protocol].metric === board.metric && core.chief[board.protocol].model === board.model && !board.dataset;
 
   function card(metric) {
     const better = { higher: "Higher is better.", lower: "Lower is better.", none: "Neither higher nor lower is better by itself." }[metric.direction];

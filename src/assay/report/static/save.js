@@ -34,10 +34,20 @@ ASSAY.save = (() => {
     return [line(heads), `| ${numeric.map((n) => (n ? "---:" : "---")).join(" | ")} |`, ...rows.map(line), ""].join("\n");
   }
 
+  // The light palette of style.css: what a saved figure is drawn in, whatever the page looks like.
+  const INKS = { s0: "#3566b8", s1: "#c4591c", s2: "#1f8a6d", s3: "#a14a94", s4: "#8a7a12", s5: "#2b8cbe", s6: "#b0343c", s7: "#7a5230", grey: "#777777", "gold-fill": "#c4931a" };
+
   /** A figure as a file that stands alone: sizes, colours and fonts written out. */
   function svgText(node) {
     const copy = node.cloneNode(true);
     const box = node.viewBox.baseVal;
+    for (const part of copy.querySelectorAll("*")) {
+      part.removeAttribute("class");
+      for (const name of ["fill", "stroke"]) {
+        const ink = /^var\(--([\w-]+)\)$/.exec(part.getAttribute(name) ?? "");
+        if (ink) part.setAttribute(name, INKS[ink[1]]);
+      }
+    }
     copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
     copy.setAttribute("width", box.width);
     copy.setAttribute("height", box.height);

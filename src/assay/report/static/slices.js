@@ -22,15 +22,18 @@ ASSAY.slices = (() => {
 
   const defaults = () => {
     const protocol = Object.keys(core.protocols).find((p) => all.some((s) => s.protocol === p));
-    return { protocol, metric: core.chief[protocol], key: all.find((s) => s.protocol === protocol).key };
+    const first = all.find((s) => s.protocol === protocol && (s.model === core.chief[protocol].model || s.key === "model"));
+    return { protocol, metric: core.chief[protocol].metric, key: first.key, model: first.model };
   };
   const keys = () => [...new Set(all.filter((s) => s.protocol === state.protocol).map((s) => s.key))];
+  const models = () => [...new Set(all.filter((s) => s.protocol === state.protocol && s.key === state.key).map((s) => s.model))];
   const metrics = () => [...new Set(all.filter((s) => s.protocol === state.protocol).map((s) => s.metric))];
 
   function repair() {
     if (!keys().length) state.protocol = defaults().protocol;
-    if (!metrics().includes(state.metric)) state.metric = core.chief[state.protocol];
+    if (!metrics().includes(state.metric)) state.metric = core.chief[state.protocol].metric;
     if (!keys().includes(state.key)) state.key = keys()[0];
+    if (!models().includes(state.model)) state.model = models()[0];
   }
 
   function fields() {
@@ -44,12 +47,15 @@ ASSAY.slices = (() => {
     const protocols = [...new Set(all.map((s) => s.protocol))];
     return el("div", { class: "fields" },
       protocols.length > 1 ? choose("Protocol", same(protocols), state.protocol, set("protocol")).node : null,
-      choose("Score", same(metrics()), state.metric, set("metric")).node, choose("Slice by", same(keys()), state.key, set("key")).node);
+      choose("Score", same(metrics()), state.metric, set("metric")).node, choose("Slice by", same(keys()), state.key, set("key")).node,
+      models().length > 1 ? choose("Model", same(models()), state.model, set("model")).node : null);
   }
 
   function content() {
-    const slice = all.find((s) => ["protocol", "metric", "key"].every((k) => s[k] === state[k]));
-    const figure = ASSAY.figures.lines(slice, slice.metric);
+    const slice = all.find((s) => ["protocol", "metric", "key", "model"].every((k) => s[k] === state[k]));
+    if (!slice) return el("p", null, "No rows for this choice.");
+    const figure = ASSAY.figures.sliced(slice);
+    const wide = Math.min(ASSAY.plot.WIDEST, page.clientWidth - 64);
     const range = ASSAY.chart.extent(slice.mean.flat(), 0);
     const shade = (value) => (value === null ? null : (value - range[0]) / (range[1] - range[0]));
     const columns = [
@@ -62,10 +68,10 @@ ASSAY.slices = (() => {
     const pick = (rows, i) => rows.map((row) => row[i]);
     const rows = ASSAY.figures.order(slice).map(({ name, i }) => ({ name, mean: pick(slice.mean, i), low: pick(slice.low, i), high: pick(slice.high, i), scored: pick(slice.scored, i) }));
     const name = `${slice.metric}-by-${slice.key}`;
-    const table = ASSAY.table({ caption: `Mean ${slice.metric} by ${slice.key}`, name, columns, rows, figure: () => figure, mark: (r) => (r.name.startsWith("control/") ? "control" : null) });
+    const table = ASSAY.table({ caption: `Mean ${slice.metric} by ${slice.key}`, name, columns, rows, figure: () => ASSAY.plot.draw(figure, ASSAY.plot.WIDEST), mark: (r) => (r.name.startsWith("control/") ? "control" : null) });
     const samples = slice.values.map((v, i) => `${v}: ${count(slice.samples[i])}`).join(", ");
     return el("div", null, el("div", { class: "bar" }, el("h2", { dir: "auto" }, `${slice.metric} by ${slice.key}`), table.menu),
-      el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Figure" }, figure), table.node,
+      el("div", { class: "plot" }, ASSAY.plot.draw(figure, Math.max(320, wide))), table.node,
       el("p", { class: "note", dir: "auto" }, `Bars are 95 % bootstrap intervals over the samples of the slice. Samples: ${samples}.`));
   }
 

@@ -8,6 +8,7 @@ ASSAY.viewer = (() => {
   const look = { opacity: 0.75, map: "ember", signed: "blue–orange", smooth: false };
   const hidden = new Set(["distractor", "header"]); // roles switched off: at first those that say least
   let cards = [];
+  let rose = true; // whether compasses are drawn
   let scene = null;
   let asked = 0;
   let again = null;
@@ -28,10 +29,10 @@ ASSAY.viewer = (() => {
   function draw(data, i, s, state, values, kept, position, total, move) {
     const known = data.explainers.map((name, e) => ({ name, e })).filter(({ e }) => values.codes[e * values.items + i - values.start] !== 255 || kept[e]);
     const ordered = [...known.filter((k) => !k.name.startsWith("control/")), ...known.filter((k) => k.name.startsWith("control/"))];
-    cards = ordered.map(({ name, e }) => card(data, name, e, i, s, values, kept[e]));
+    cards = ordered.map(({ name, e }) => card(data, name, e, i, s, values, kept[e], ASSAY.detail.of(kept[e], data.item.protocol.at(i), state.metric)));
     const plain = scene ? picture(data, s) : null;
     if (plain) cards.unshift(plain);
-    const toolbar = tools(kept);
+    const toolbar = tools(kept, cards.some((c) => c.rose));
     node.replaceChildren(el("div", null, head(data, i, s, state, position, total, move), toolbar, problem(data, s, kept), el("div", { class: "cards" }, cards.map((c) => c.node))));
     style();
     mark();
@@ -47,9 +48,15 @@ ASSAY.viewer = (() => {
     return el("header", null,
       el("div", { class: "bar" }, el("p", { class: "note" }, `${position + 1} of ${total} · `, el("bdi", null, sample.id[s])), el("div", { class: "steps" }, step(-1, "← Previous", "k"), step(1, "Next →", "j"))),
       el("h2", { class: "asked", dir: "auto" }, question(sample.question[s])),
-      el("p", { class: "answer", dir: "auto" }, "Answers ", el("strong", null, el("bdi", null, answer ?? DASH)), truth === null ? null : [", truth is ", el("strong", null, el("bdi", null, truth))],
+      el("p", { class: "answer", dir: "auto" }, "Answers ", el("strong", null, el("bdi", null, answer ?? DASH)), sureness(item.probability[i]), truth === null ? null : [", truth is ", el("strong", null, el("bdi", null, truth))],
         verdict ? el("span", { class: `tick ${verdict[1]}` }, ` ${verdict[0]} ${verdict[1]}`) : null),
       el("details", { class: "facts" }, el("summary", null, "Properties"), el("dl", null, facts.flatMap(([key, value]) => [el("dt", null, key), el("dd", { dir: "auto" }, value)]))));
+  }
+
+  /** The model's probability of its answer, as a number and as a length. */
+  function sureness(p) {
+    if (Number.isNaN(p)) return null;
+    return el("span", { class: "sure" }, " (probability ", el("span", { class: "gauge", "aria-hidden": "true" }, el("i", { style: { width: `${100 * Math.min(1, Math.max(0, p))}%` } })), ` ${p.toFixed(2)})`);
   }
 
   /** The question with its phrases underlined in the colours of their roles. */
@@ -69,7 +76,7 @@ ASSAY.viewer = (() => {
   // Python counts characters, JavaScript counts UTF-16 units: spans are in characters.
   const slice = (text, start, end) => Array.from(text).slice(start, end).join("");
 
-  function tools(kept) {
+  function tools(kept, roses) {
     const signed = Object.values(kept).some((k) => k.map && k.map[2]);
     const roles = [...new Set([...(scene ? scene.regions : []).map((r) => r.role), ...(scene ? scene.phrases : []).map((p) => p[2])])];
     const repaint = () => cards.forEach((c) => c.repaint());
@@ -84,7 +91,8 @@ ASSAY.viewer = (() => {
       box.node.classList.add("role");
       return box.node;
     });
-    return el("div", { class: "toolbar", role: "group", "aria-label": "Display" }, opacity.node, maps.node, signed ? both.node : null, smooth.node,
+    const turn = input("Compass", { type: "checkbox", checked: rose }, (v) => { rose = v; style(); });
+    return el("div", { class: "toolbar", role: "group", "aria-label": "Display" }, opacity.node, maps.node, signed ? both.node : null, smooth.node, roses ? turn.node : null,
       el("div", { class: "scales" }, el("span", { class: "ramp", "data-ramp": "map" }, el("span", null, "0"), el("span", null, "max")), signed ? el("span", { class: "ramp", "data-ramp": "signed" }, el("span", null, "against"), el("span", null, "0"), el("span", null, "for")) : null),
       marks.length ? el("fieldset", { class: "roles" }, el("legend", null, "Ground truth"), marks) : null);
   }
@@ -99,10 +107,10 @@ ASSAY.viewer = (() => {
 
   function picture(data, s) {
     const stage = ASSAY.canvas.stage(scene, null, look, "The image with its ground-truth regions", point);
-    return { node: el("figure", { class: "card" }, stage.node, el("figcaption", null, el("span", { class: "name" }, "Image"))), repaint() {}, mark: stage.mark, point: stage.point };
+    return { node: el("figure", { class: "card" }, stage.node, el("figcaption", null, el("span", { class: "name" }, "Image"))), repaint() {}, mark: stage.mark, point: stage.point, at() {} };
   }
 
-  function card(data, name, e, i, s, values, kept) {
+  function card(data, name, e, i, s, values, kept, detail) {
     const map = kept && kept.map ? ASSAY.canvas.decode(kept.map) : null;
     const value = ASSAY.filter.at(values, e, i);
     const reason = values.reasons[values.codes[e * values.items + i - values.start] - 1];
@@ -111,8 +119,14 @@ ASSAY.viewer = (() => {
     const words = el("p", { class: "words", dir: "auto" });
     const why = reason ? el("p", { class: reason[0] === "failure" ? "reason wrong" : "reason", dir: "auto" }, `${reason[0] === "failure" ? "Failed" : "Not applicable"}: ${reason[1]}`) : null;
     words.append(...sentence(data.sample.question[s], kept));
+    const overlay = ASSAY.detail.isCompass(detail) ? ASSAY.detail.compass(detail, scene) : null;
+    if (overlay) stage.node.append(overlay);
+    const drawn = detail && !overlay ? ASSAY.detail.curves(detail, (share) => cards.forEach((c) => c.at(share))) : null;
+    const alone = kept && kept.scalar !== undefined ? el("p", { class: "reason" }, `one number for the whole sample: ${score(kept.scalar)}`) : null;
     return {
-      node: el("figure", { class: `card${map ? "" : " bare"}` }, stage.node, el("figcaption", null, el("span", { class: "name", dir: "auto" }, name), el("span", { class: "score" }, readout, value === null ? DASH : score(value))), why, words),
+      node: el("figure", { class: `card${map ? "" : " bare"}` }, stage.node, el("figcaption", null, el("span", { class: "name", dir: "auto" }, name), el("span", { class: "score" }, readout, value === null ? DASH : score(value))), why, drawn ? drawn.node : null, alone, words),
+      rose: Boolean(overlay),
+      at(share) { drawn?.at(share); },
       repaint() { stage.repaint(look); },
       mark: stage.mark,
       point(x, y) {
@@ -146,6 +160,7 @@ ASSAY.viewer = (() => {
   function style() {
     node.style.setProperty("--opacity", look.opacity);
     node.classList.toggle("smooth", look.smooth);
+    node.classList.toggle("no-rose", !rose);
     for (const ramp of node.querySelectorAll("[data-ramp]")) ramp.style.setProperty("--ramp", colour.gradient(look[ramp.dataset.ramp]));
   }
 

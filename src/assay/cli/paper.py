@@ -1,0 +1,40 @@
+"""`assay paper`: a paper's claims beside a run's numbers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from assay.cli.console import print_table
+
+
+def paper(
+    number: Annotated[str, typer.Argument(help="000 grid, 001 synergy, 002 compass, 003 semantic, 004 pixel.")],
+    run: Annotated[
+        Path | None, typer.Argument(help="A run of that protocol; the run recorded with Assay if not given.")
+    ] = None,
+    tables: Annotated[bool, typer.Option(help="Print the paper's tables beside the run's as well.")] = True,
+) -> None:
+    """Set what a paper claims beside what a run shows: agree, disagree or cannot tell, claim by claim.
+
+    Example: `assay paper 000 runs/grid-full`
+    """
+    from assay.protocols.paper import paper as compare
+
+    comparison = compare(number, run)
+    print_table(
+        ["verdict", "claim", "where", "published", "ours", "because"],
+        [[c.verdict, c.text, c.where, c.published, c.ours, c.because] for c in comparison.claims],
+        title=f"paper {number}",
+    )
+    for table in comparison.tables if tables else ():
+        typer.echo(f"\n{table.title}\n{table.about}" if table.about else f"\n{table.title}")
+        print_table(list(table.columns), [[_cell(value) for value in row] for row in table.rows])
+    counts = {v: sum(c.verdict == v for c in comparison.claims) for v in ("agree", "disagree", "cannot tell")}
+    typer.echo(f"\n{len(comparison.claims)} claims: " + ", ".join(f"{n} {v}" for v, n in counts.items()), err=True)
+
+
+def _cell(value: object) -> str:
+    return "-" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)

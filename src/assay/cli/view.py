@@ -1,0 +1,34 @@
+"""`assay view`: the page of a run, while it goes on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from assay.cli.console import run_path
+
+
+def view(
+    runs: Annotated[list[Path] | None, typer.Argument(help="Run directories; the newest under runs/ if none.")] = None,
+    port: Annotated[int, typer.Option(help="Where to listen on this computer; 0 takes any free port.")] = 8765,
+    browse: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
+) -> None:
+    """Show the page of a run and keep it fresh while the run goes on. Only this computer can see it; Ctrl-C ends it.
+
+    Example: `assay view runs/grid-quick --open`
+    """
+    from assay.report.serve import view as serve
+
+    def ready(address: str) -> None:
+        typer.echo(f"{address}  (Ctrl-C ends it)")
+        if browse:
+            import webbrowser
+
+            webbrowser.open(address)
+
+    try:
+        serve(runs or [run_path(None)], port, ready)
+    except KeyboardInterrupt:
+        typer.echo("stopped.", err=True)

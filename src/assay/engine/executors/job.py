@@ -1,0 +1,72 @@
+"""What every executor has in common: how a job is finished, and what is reported of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from assay.engine.care import Care, Watch
+from assay.engine.plan import Plan
+from assay.engine.worker import Tick, run_job
+from assay.kernel.cell import Job
+from assay.results.shard import ShardResult, write_shard
+from assay.results.store import Store
+
+Done = tuple[int, int, float]  # explainer, samples, seconds: what a tick says
+
+
+@dataclass(frozen=True)
+class Report:
+    """What became of one job, or is becoming of it.
+
+    tick: `Done`; done: what `finish` gives; retry and failed: the reason.
+    """
+
+    job: Job
+    kind: str
+    value: Any
+
+
+def finish(
+    plan: Plan,
+    job: Job,
+    store: Store,
+    tick: Tick,
+    watch: Watch = lambda place: None,
+    care: Care = Care(),  # noqa: B008  frozen
+) -> dict[str, Any]:
+    """Run a job and write its shard: the whole of what a worker does, on any executor."""
+    began = time.perf_counter()
+    result = run_job(plan, job, tick, watch, care)
+    computed = time.perf_counter()
+    name = write_shard(store, result)
+    written = time.perf_counter()
+    spent = {part: round(seconds, 4) for part, seconds in result.seconds.items()}
+    return {
+        "shard": name,
+        "seconds": round(written - began, 4),
+        "spent": {**spent, "write": round(written - computed, 4)},
+        **_count(result),
+    }
+
+
+def _count(result: ShardResult) -> dict[str, Any]:
+    failures: dict[str, int] = {}
+    rows = 0
+    for cell in result.cells:
+        for outcomes in cell.outcomes.values():
+            rows += len(outcomes)
+            for reason in outcomes.failures.values():
+                failures[reason] = failures.get(reason, 0) + 1
+    return {"rows": rows, "failures": sum(failures.values()), "reasons": failures}
+
+
+def in_process(plan: Plan, jobs: Sequence[Job], store: Store) -> Iterator[Report]:
+    """One job after the other, here: for debugging, small runs and comparisons."""
+    for job in jobs:
+        ticks: list[Done] = []
+        done = finish(plan, job, store, lambda *tick: ticks.append(tick))  # noqa: B023  called before the next job
+        yield from (Report(job, "tick", tick) for tick in ticks)
+        yield Report(job, "done", done)

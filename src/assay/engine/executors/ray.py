@@ -1,0 +1,363 @@
+"""Jobs on a Ray cluster: one warm actor for each share of a machine, jobs handed out by the driver. No collectives.
+
+The driver alone decides: it starts as many actors as the cluster has room for, gives an idle one the next job of a
+model that it (or its node) has loaded already, and tries what was lost with an actor again elsewhere. Nothing but jobs
+and short reports crosses the network; rows go from the actor to the store.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import time
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import redirect_stdout, suppress
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from assay.engine.executors.job import Done, Report, finish
+from assay.engine.executors.local import in_workers
+from assay.engine.plan import Plan, plan
+from assay.engine.worker import forget_models
+from assay.kernel.cell import Job
+from assay.kernel.errors import AssayError, BadInput, ExtraMissing
+from assay.kernel.spec import Spec
+from assay.results.store import Store
+
+_LOSSES = 6  # times that a job may be lost with its node before it is given up
+_STARTS = 3  # actors in a row that may fail to start before the cluster is at fault
+_LOOK_EVERY = 2.0  # seconds between looks at the nodes and at how far jobs are
+
+Resources = Mapping[str, float]
+Told = tuple[Job, str, Any]  # job, kind of report, its value
+
+
+class Actor:
+    """Lives in a process of the cluster: plans the spec for itself, then job after job with warm weights."""
+
+    def __init__(self, spec: dict[str, Any], store: Store, paths: Sequence[str], cells: Sequence[str]) -> None:
+        sys.path += [path for path in paths if path not in sys.path]  # own modules, on a shared file system
+        self.spec, self.store, self.cells = spec, store, cells
+        self.planned: Plan | None = None
+        self.done: list[Done] = []
+
+    def ready(self) -> tuple[str, str]:
+        """("ready", node), or ("refused", why) where this node would not compute the rows the driver asks for."""
+        import ray
+
+        where = f"on {socket.gethostname()}"
+        try:
+            self.planned = plan(Spec.parse(self.spec))
+            if not self.store.exists("manifest.json"):
+                return "refused", (
+                    f"{self.store.root} cannot be seen {where}: give --out a path on a shared file system, or a URL."
+                )
+        except AssayError as error:
+            return "refused", f"{where}: {error}"
+        if {cell.id for cell in self.planned.cells} != set(self.cells):
+            return (
+                "refused",
+                f"{where} the spec means other cells: another version of Assay, data or weights?",
+            )
+        return "ready", str(ray.get_runtime_context().get_node_id())
+
+    def run(self, job: Job) -> tuple[list[Done], list[Told]]:
+        """Its ticks, and what is to be reported of the job, in order."""
+        assert self.planned is not None
+        self.done = []
+        try:
+            done = finish(self.planned, job, self.store, lambda *tick: self.done.append(tick))
+            return self.done, [(job, "done", done)]
+        except AssayError as error:
+            return [], [(job, "refused", str(error))]
+        except Exception as error:
+            return [], [(job, "raised", f"{type(error).__name__}: {error}")]
+
+    def run_carefully(self, job: Job) -> tuple[list[Done], list[Told]]:
+        """In a process of its own, which may die: the sample that kills it is found, and the rest goes on."""
+        assert self.planned is not None
+        self.done = []
+        forget_models()
+        told: list[Told] = []
+        try:
+            for report in in_workers(self.planned, [job], self.store, workers=1):
+                if report.kind != "tick":  # its ticks may belong to attempts that died: they are not counted
+                    told.append((report.job, report.kind, report.value))
+        except AssayError as error:
+            return [], [(job, "refused", str(error))]
+        return [], told
+
+    def progress(self) -> list[Done]:
+        return list(self.done)
+
+
+@dataclass(frozen=True)
+class _Task:
+    job: Job
+    lost: int = 0  # actors that died with it
+    errors: int = 0
+
+
+@dataclass(eq=False)
+class _Slot:
+    """One actor as the driver sees it."""
+
+    actor: Any
+    kind: int  # which resources it holds
+    starting: Any  # reference to `ready`, until it has answered
+    node: str = ""
+    model: int | None = None  # the one it has loaded last
+    task: _Task | None = None
+    running: Any = None
+    looking: Any = None
+    ticks: int = 0  # reported so far of the present task
+
+
+def in_ray(
+    planned: Plan,
+    jobs: Sequence[Job],
+    store: Store,
+    *,
+    address: str | None = None,
+    workers: int | None = None,
+    retries: int = 2,
+) -> Iterator[Report]:
+    """Jobs over a Ray cluster: the one at `address`, else the one this machine belongs to, else one of its own.
+
+    `workers` limits the actors, or asks an autoscaling cluster for more than it has; as many as there is room for if
+    not given. Nodes may come and go at any time.
+    """
+    ray = _import_ray()
+    ours = not ray.is_initialized()
+    if ours:
+        try:
+            started = {} if address else {"include_dashboard": False}
+            ray.init(address=address, log_to_driver=False, logging_level="error", **started)
+        except (ConnectionError, ValueError, RuntimeError) as error:
+            raise BadInput(f"cannot reach a Ray cluster at {address or 'this machine'}: {error}") from None
+    driver = _Driver(ray, planned, jobs, store, workers, retries)
+    try:
+        with redirect_stdout(sys.stderr):  # Ray tells of dead workers on stdout, which may be a program's
+            yield from driver.reports()
+    finally:
+        driver.stop()
+        if ours:
+            ray.shutdown()
+
+
+def resources(recipe: Any) -> dict[str, float]:
+    """What one actor of a model holds: one core, unless its recipe declares `resources` (such as {"GPU": 1})."""
+    return {"CPU": 1.0, **getattr(recipe, "resources", {})}
+
+
+def shares(nodes: Sequence[Mapping[str, Any]], wanted: Resources) -> int:
+    """How many actors of such resources the living nodes have room for.
+
+    >>> shares([{"Alive": True, "Resources": {"CPU": 5.0, "GPU": 2.0}}, {"Alive": False}], {"CPU": 2.0})
+    2
+    """
+    living = [node.get("Resources", {}) for node in nodes if node["Alive"]]
+    return sum(int(min(node.get(name, 0.0) // amount for name, amount in wanted.items() if amount)) for node in living)
+
+
+def choose(waiting: Mapping[int, int], own: int | None, on_node: Mapping[int, int], anywhere: Mapping[int, int]) -> int:
+    """The model whose job an idle actor takes: its own, else one its node has loaded, else the least attended.
+
+    `waiting` counts jobs by model (all positive), `on_node` and `anywhere` the other actors that have it loaded.
+
+    >>> choose({0: 4, 1: 4}, own=1, on_node={}, anywhere={0: 0, 1: 3})
+    1
+    >>> choose({0: 4, 1: 4}, own=None, on_node={0: 1}, anywhere={0: 1})
+    0
+    >>> choose({0: 4, 1: 4}, own=None, on_node={}, anywhere={0: 1})
+    1
+    """
+    if own is not None and own in waiting:
+        return own
+    near = [model for model in waiting if on_node.get(model)]
+    return max(near or waiting, key=lambda model: (waiting[model] / (1 + anywhere.get(model, 0)), -model))
+
+
+@dataclass(eq=False)
+class _Driver:
+    ray: Any
+    planned: Plan
+    jobs: Sequence[Job]
+    store: Store
+    workers: int | None
+    retries: int
+    slots: list[_Slot] = field(default_factory=list)
+    failed_starts: int = 0
+    looked: float = 0.0
+    nodes: Sequence[Mapping[str, Any]] = ()
+
+    def __post_init__(self) -> None:
+        held = [tuple(sorted(resources(recipe).items())) for recipe in self.planned.models]
+        self.kinds = sorted(set(held))
+        self.kind_of = [self.kinds.index(each) for each in held]  # by model
+        self.waiting: dict[int, deque[_Task]] = {}
+        for job in self.jobs:
+            self.waiting.setdefault(job.model, deque()).append(_Task(job))
+        self.cells = sorted(cell.id for cell in self.planned.cells)
+
+    def reports(self) -> Iterator[Report]:
+        while any(self.waiting.values()) or any(slot.task for slot in self.slots):
+            self._grow()
+            self._hand_out()
+            pending = {ref: slot for slot in self.slots for ref in (slot.starting, slot.running, slot.looking) if ref}
+            found, _ = self.ray.wait(list(pending), num_returns=1, timeout=1.0)
+            found, _ = self.ray.wait(list(pending), num_returns=len(pending), timeout=0)
+            for ref in found:
+                yield from self._hear(pending[ref], ref)
+
+    def stop(self) -> None:
+        for slot in self.slots:
+            with suppress(Exception):  # gone already, or the cluster is
+                self.ray.kill(slot.actor)
+
+    def _left(self, kind: int) -> int:
+        return sum(len(tasks) for model, tasks in self.waiting.items() if self.kind_of[model] == kind)
+
+    def _grow(self) -> None:
+        """Start actors where there is room and work; end those of a kind that has no work left."""
+        if time.monotonic() - self.looked < _LOOK_EVERY and self.slots:
+            return
+        self.looked = time.monotonic()
+        self.nodes = self.ray.nodes()
+        for kind, held in enumerate(self.kinds):
+            wanted = dict(held)
+            room = shares(self.nodes, wanted) if self.workers is None else self.workers
+            if not room:
+                raise BadInput(
+                    f"no node of the Ray cluster has {', '.join(f'{n:g} {name}' for name, n in held)}, which a worker "
+                    "needs. Add one, or say with --workers how many to wait for."
+                )
+            mine = [slot for slot in self.slots if slot.kind == kind]
+            idle = [slot for slot in mine if slot.task is None and not slot.starting]
+            for slot in idle if not self._left(kind) else []:
+                self._drop(slot)
+            for _ in range(min(room - len(mine), self._left(kind) - (len(mine) - sum(bool(s.task) for s in mine)))):
+                self.slots.append(self._start(kind, wanted))
+        for slot in self.slots:
+            if slot.running and not slot.looking:
+                slot.looking = slot.actor.progress.options(concurrency_group="watch").remote()
+
+    def _start(self, kind: int, wanted: dict[str, float]) -> _Slot:
+        rest = {name: amount for name, amount in wanted.items() if name not in ("CPU", "GPU")}
+        actor = (
+            self.ray.remote(concurrency_groups={"watch": 1})(Actor)
+            .options(
+                num_cpus=wanted["CPU"],
+                num_gpus=wanted.get("GPU", 0),
+                resources=rest,
+                max_restarts=0,
+                max_task_retries=0,
+                scheduling_strategy="SPREAD",
+                runtime_env={"env_vars": {"OMP_NUM_THREADS": "1"}},
+            )
+            .remote(self.planned.spec.plain(), self.store, [os.getcwd(), *sys.path], self.cells)
+        )
+        return _Slot(actor, kind, actor.ready.remote())
+
+    def _hand_out(self) -> None:
+        for slot in self.slots:
+            if slot.starting or slot.task:
+                continue
+            others = [s for s in self.slots if s is not slot and s.model is not None]
+            on_node = _count(s.model for s in others if s.node == slot.node)
+            anywhere = _count(s.model for s in others)
+            waiting = {m: len(q) for m, q in self.waiting.items() if q and self.kind_of[m] == slot.kind}
+            if not waiting:
+                continue
+            slot.model = choose(waiting, slot.model, on_node, anywhere)
+            slot.task, slot.ticks = self.waiting[slot.model].popleft(), 0
+            # What went down with an actor may have brought it down.
+            method = slot.actor.run_carefully if slot.task.lost else slot.actor.run
+            slot.running = method.remote(slot.task.job)
+
+    def _hear(self, slot: _Slot, ref: Any) -> Iterator[Report]:
+        """One answer of an actor, or its death."""
+        if slot not in self.slots:
+            return
+        try:
+            answer = self.ray.get(ref)
+        except self.ray.exceptions.RayError as error:
+            if ref is slot.looking:
+                slot.looking = None  # whatever became of the actor, its job will tell
+                return
+            yield from self._lost(slot, _reason(error))
+            return
+        if ref is slot.starting:
+            self.failed_starts = 0
+            kind, value = answer
+            if kind == "refused":
+                raise BadInput(value)
+            slot.starting, slot.node = None, value
+        elif ref is slot.looking:
+            slot.looking = None
+            yield from self._ticks(slot, answer)
+        else:
+            yield from self._ended(slot, *answer)
+
+    def _ticks(self, slot: _Slot, done: Sequence[Done]) -> Iterator[Report]:
+        if slot.task is not None:
+            yield from (Report(slot.task.job, "tick", tick) for tick in done[slot.ticks :])
+            slot.ticks = max(slot.ticks, len(done))
+
+    def _ended(self, slot: _Slot, done: Sequence[Done], told: Sequence[Told]) -> Iterator[Report]:
+        yield from self._ticks(slot, done)
+        task = slot.task
+        assert task is not None
+        slot.task = slot.running = None
+        for job, kind, value in told:
+            if kind == "refused":
+                raise BadInput(value)
+            if kind == "raised" and task.errors < self.retries:
+                self.waiting[job.model].append(replace(task, errors=task.errors + 1))
+                yield Report(job, "retry", value)
+            else:
+                yield Report(job, "failed" if kind == "raised" else kind, value)
+
+    def _lost(self, slot: _Slot, reason: str) -> Iterator[Report]:
+        task = slot.task
+        self._drop(slot)
+        if task is None:
+            self.failed_starts += 1
+            if self.failed_starts >= _STARTS:
+                raise BadInput(f"workers do not start on the Ray cluster: {reason}. Is Assay installed on its nodes?")
+        elif task.lost + 1 < _LOSSES:
+            self.waiting[task.job.model].append(replace(task, lost=task.lost + 1))
+            yield Report(task.job, "retry", reason)
+        else:
+            yield Report(task.job, "failed", f"{reason}, {_LOSSES} times over")
+
+    def _drop(self, slot: _Slot) -> None:
+        self.slots.remove(slot)
+        with suppress(Exception):  # most often it is dead already
+            self.ray.kill(slot.actor)
+
+
+def _count(models: Iterator[int | None] | Sequence[int | None]) -> dict[int, int]:
+    counts: dict[int, int] = {}
+    for model in models:
+        if model is not None:
+            counts[model] = counts.get(model, 0) + 1
+    return counts
+
+
+def _reason(error: Exception) -> str:
+    """One line of Ray's many."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"its worker was lost ({type(error).__name__}: {lines[0][:200] if lines else ''})"
+
+
+def _import_ray() -> Any:
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # a run reports to nobody
+    try:
+        import ray
+        import ray.exceptions
+    except ImportError:
+        raise ExtraMissing("--engine ray", "ray", "ray") from None
+    return ray

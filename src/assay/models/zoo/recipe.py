@@ -1,0 +1,107 @@
+"""Recipe `zoo`: a model of the zoo, with weights from this machine where they are, else from the hub."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from assay.kernel.card import Card
+from assay.kernel.errors import AssayError, BadInput, UnknownName
+from assay.kernel.identity import digest
+from assay.kernel.registry import build
+from assay.kernel.roles import Model, ModelRecipe
+from assay.models.zoo.entries import Entry, entries
+
+
+@dataclass(frozen=True)
+class ZooRecipe:
+    """`zoo.NAME` in a spec. `file` is a zoo file of your own; `weights` a file or directory instead of the usual place,
+    which is `$ASSAY_WEIGHTS/NAME/` (by default ~/.cache/assay/weights/NAME/). `random` leaves the weights at random
+    numbers, to try a spec without them."""
+
+    card: ClassVar[Card] = Card(
+        "zoo", "a model of the zoo by name: zoo.NAME (listed below)", "model", extra="vision", citation="semscore2025"
+    )
+    variant: str = ""
+    file: str | None = None
+    weights: str | None = None
+    random: bool = False
+
+    @property
+    def entry(self) -> Entry:
+        known = entries(self.file)
+        if self.variant not in known:
+            raise UnknownName("zoo model", self.variant, known)
+        return known[self.variant]
+
+    @property
+    def label(self) -> str:
+        return f"{self.variant} (random)" if self.random else self.variant
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        return self.inner.capabilities
+
+    @property
+    def revision(self) -> str:
+        """What the entry says is part of it: other parameters, other model."""
+        return f"{digest(dataclasses.asdict(self.entry))}:{self.inner.revision}"
+
+    @property
+    def sees(self) -> str:
+        inner = getattr(self.inner, "sees", None)
+        return inner if isinstance(inner, str) else f"the image at {self.entry.input} px, as its processor does"
+
+    @property
+    def place(self) -> Path:
+        """Where weights of this entry are looked for."""
+        usual = os.environ.get("ASSAY_WEIGHTS", "~/.cache/assay/weights")
+        return Path(self.weights or usual).expanduser() / ("" if self.weights else self.variant)
+
+    @property
+    def inner(self) -> ModelRecipe:
+        """The recipe that the entry stands for."""
+        entry = self.entry
+        parameters: dict[str, Any] = dict(entry.parameters)
+        fields = {field.name for field in dataclasses.fields(_recipe_class(entry.model))}
+        if not self.random and "weights" not in parameters:
+            parameters |= _located(self.place, fields, parameters)
+        return build("model", entry.model, parameters)
+
+    def load(self) -> Model:
+        try:
+            loaded = self.inner.load()
+        except AssayError as error:
+            raise BadInput(f"{self.variant}: {error} {self._instead()}") from None
+        except Exception as error:  # every library says "no network" in its own words
+            reason = f"{type(error).__name__}: {' '.join(str(error).split())[:160]}"
+            raise BadInput(f"{self.variant}: its weights could not be fetched ({reason}). {self._instead()}") from None
+        return dataclasses.replace(loaded, name=self.label) if dataclasses.is_dataclass(loaded) else loaded
+
+    def _instead(self) -> str:
+        if not self.entry.fetch:
+            return ""
+        return f"Where there is no network: download {' and '.join(self.entry.fetch)} and put it into {self.place}/."
+
+
+def _recipe_class(name: str) -> Any:
+    from assay.kernel.registry import find
+
+    return find("model", name)
+
+
+def _located(place: Path, fields: set[str], parameters: dict[str, Any]) -> dict[str, Any]:
+    """Parameters that make a recipe read local weights if there are any, else those of the hub."""
+    if place.is_dir() and (place / "config.json").is_file():  # a model of transformers, whole
+        field = next(name for name in ("path", "architecture") if name in fields)
+        library, colon, _ = str(parameters.get(field, "")).rpartition(":")
+        return {field: f"{library}{colon}{place}"}
+    files = [place] if place.is_file() else sorted(p for s in ("safetensors", "pth") for p in place.glob(f"*.{s}"))
+    if len(files) > 1:
+        raise BadInput(f"{place} holds several files of weights ({', '.join(f.name for f in files)}); leave one.")
+    if files and "weights" in fields:
+        return {"weights": str(files[0])}
+    return {"pretrained": True} if "pretrained" in fields else {}

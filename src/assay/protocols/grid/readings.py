@@ -1,0 +1,145 @@
+"""What protocol `grid` reads off one explanation: which part, by which metric, against which truth."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from assay.explainers.crossing import BLOCK
+from assay.kernel.attribution import Attribution, Part
+from assay.kernel.card import Card
+from assay.kernel.row import Outcomes
+from assay.kernel.sample import Sample
+from assay.metrics.localization import CorrectedMass, OtsuIoU, RelevanceMass
+from assay.protocols.localize import MapMetric
+
+Mask = np.ndarray[Any, Any] | None
+Truths = Callable[[Sample, str | None], Mask]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One score: a metric, the part of the attribution it reads, and the truth it is held against.
+
+    `own` marks truths that hold only where the model answered as its mechanism does.
+    """
+
+    card: Card
+    metric: MapMetric
+    part: Part
+    truth: Truths
+    own: bool = False
+
+
+def _anchors_and_targets(sample: Sample, mechanism: str | None) -> Mask:
+    """gridvqax2026 section 5: anchors ∪ targets, whatever the model did."""
+    return sample.mask("target", "anchor")
+
+
+def _own_regions(sample: Sample, mechanism: str | None) -> Mask:
+    """What this model must look at, by its mechanism; unknown for models that do not say."""
+    truth = sample.truth(mechanism) if mechanism else None
+    return None if truth is None else truth.visual
+
+
+def _own_words(sample: Sample, mechanism: str | None) -> Mask:
+    truth = sample.truth(mechanism) if mechanism else None
+    return None if truth is None or truth.words is None else np.array(truth.words, dtype=np.bool_)
+
+
+def _adversarial(sample: Sample, mechanism: str | None) -> Mask:
+    """Objects that match the target's words and break its relations: what a shortcut counts and a reasoner must not."""
+    return sample.mask("adversarial")
+
+
+def _anchors(sample: Sample, mechanism: str | None) -> Mask:
+    return sample.mask("anchor")
+
+
+def _relation_words(sample: Sample, mechanism: str | None) -> Mask:
+    return np.array(sample.word_mask("relation"), dtype=np.bool_)
+
+
+def _named(metric: Any, name: str, summary: str, **changes: Any) -> Card:
+    return dataclasses.replace(metric.card, name=name, summary=summary, **changes)
+
+
+_BY_TWIN = "right is 0 for a model that reasons, high for one that matches words"
+
+READINGS = (
+    Reading(
+        _named(CorrectedMass, "own_mass", "mass on what this very model must use, corrected for area"),
+        CorrectedMass(), "visual", _own_regions, own=True,
+    ),
+    Reading(
+        _named(RelevanceMass, "mass", "share of the map on anchors and targets (RMA)"),
+        RelevanceMass(), "visual", _anchors_and_targets,
+    ),
+    Reading(
+        _named(OtsuIoU, "iou", "overlap of the thresholded map with anchors and targets"),
+        OtsuIoU(), "visual", _anchors_and_targets,
+    ),
+    Reading(
+        _named(CorrectedMass, "corrected_mass", "share of the map on anchors and targets, corrected for their area"),
+        CorrectedMass(), "visual", _anchors_and_targets,
+    ),
+    Reading(
+        _named(RelevanceMass, "distractor_mass", "share of the map on objects that only a shortcut counts",
+               direction="none", departures=_BY_TWIN),
+        RelevanceMass(), "visual", _adversarial,
+    ),
+    Reading(
+        _named(OtsuIoU, "distractor_iou", "overlap of the thresholded map with objects that only a shortcut counts",
+               direction="none", departures=_BY_TWIN),
+        OtsuIoU(), "visual", _adversarial,
+    ),
+    Reading(
+        _named(RelevanceMass, "anchor_mass", "share of the map on the objects that targets are placed against",
+               direction="none", departures="right is above 0 for a model that reasons, 0 for one that matches words"),
+        RelevanceMass(), "visual", _anchors,
+    ),
+    Reading(
+        _named(CorrectedMass, "own_words", "mass on the words this very model must use, corrected for their number"),
+        CorrectedMass(), "words", _own_words, own=True,
+    ),
+    Reading(
+        _named(RelevanceMass, "relation_mass", "share of the word scores on left of, right of, above, below",
+               direction="none", departures="right is high for a model that reasons, 0 for one that matches words"),
+        RelevanceMass(), "words", _relation_words,
+    ),
+)  # fmt: skip
+
+INTERACTION = Card(
+    "interaction", "the method's own number for this sample: how much image and question bring together", "metric"
+)
+BLOCK_INTERACTION = Card(
+    "block_interaction",
+    "the method's number for a block of samples as a whole; it stands with the first sample of the block",
+    "metric",
+)
+
+
+def scalars(attributions: Sequence[Attribution]) -> Mapping[str, Outcomes]:
+    """The numbers that methods give instead of, or beside, a map: one per sample, and one per block of samples."""
+    own = np.array([np.nan if a.scalar is None else a.scalar for a in attributions])
+    block = np.array([a.notes.get(BLOCK, np.nan) for a in attributions])
+    silent = {
+        i: "the method gives no number" if a.scalar is None else "the method's number is not defined here (NaN)"
+        for i, a in enumerate(attributions)
+        if not np.isfinite(own[i])
+    }
+    unsaid = {
+        i: "the method's number is not defined here (NaN)" if BLOCK in a.notes else "not the first sample of a block"
+        for i, a in enumerate(attributions)
+        if not np.isfinite(block[i])
+    }
+    if not any(BLOCK in a.notes for a in attributions):
+        unsaid = dict.fromkeys(range(len(attributions)), "the method gives no number for a block")
+    return {
+        INTERACTION.name: Outcomes(own, not_applicable=silent),
+        BLOCK_INTERACTION.name: Outcomes(block, not_applicable=unsaid),
+    }

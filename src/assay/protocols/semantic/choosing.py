@@ -1,0 +1,123 @@
+"""What is explained: which class or detection of an image, how sure the model is of it, and whether it was right."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol, runtime_checkable
+from weakref import WeakKeyDictionary
+
+from assay.datasets.segmentation.scene import ALIAS, CLASS
+from assay.kernel.errors import AssayError
+from assay.kernel.roles import Model
+from assay.kernel.sample import Sample
+from assay.models.detector import NOTHING, label_of
+
+Target = Literal["truth", "predicted", "present"]
+Ranking = list[tuple[str, float]]  # answers of one image with their probabilities, best first
+
+
+@runtime_checkable
+class Ranks(Protocol):
+    """A model that can name more than its best answer."""
+
+    def ranking(self, samples: Sequence[Sample], top: int) -> list[Ranking]: ...
+
+
+@dataclass(frozen=True)
+class Rules:
+    """semscore2025's selection: `target` says among what is chosen, `min_confidence` from where on a choice counts.
+
+    - truth: the rank-th largest class of the image, whatever the model says of it (the paper's classifiers)
+    - predicted: the model's rank-th best answer or detection (the paper's detectors)
+    - present: the rank-th best of the image's own labels, probabilities renormalised over them (the paper's CLIPs)
+    """
+
+    target: Target
+    min_confidence: float
+
+
+@dataclass(frozen=True)
+class Choice:
+    """`answer` is explained; `label` is the class it names. `left_out` says why its score does not count, if so."""
+
+    answer: str
+    label: str
+    confidence: float
+    own: str  # what the model says by itself
+    own_confidence: float
+    correct: bool | None  # whether the image has what the model says; None where the sample does not know
+    left_out: str | None = None
+
+
+# Every explainer of a session asks for the same choices; they live as long as their sample does.
+_known: WeakKeyDictionary[Sample, dict[tuple[int, Rules], Choice]] = WeakKeyDictionary()
+
+
+def choose(rules: Rules, model: Model, samples: Sequence[Sample]) -> list[Choice]:
+    """One choice per sample, by its meta.rank; the model is asked once per image."""
+    key = id(model), rules
+    fresh = [sample for sample in samples if key not in _known.get(sample, {})]
+    if fresh:
+        images: dict[int, list[Sample]] = {}
+        for sample in fresh:
+            images.setdefault(id(sample.image), []).append(sample)
+        firsts = [members[0] for members in images.values()]
+        tops = [max(_rank(sample) for sample in members) for members in images.values()]
+        wanted = max(tops) if rules.target == "predicted" else 1
+        for members, ranking in zip(images.values(), _rankings(model, firsts, wanted), strict=True):
+            asked = _options(rules, model, members[0], ranking)
+            for sample in members:
+                _known.setdefault(sample, {})[key] = _pick(rules, sample, ranking, asked)
+    return [_known[sample][key] for sample in samples]
+
+
+def _rankings(model: Model, samples: Sequence[Sample], top: int) -> list[Ranking]:
+    if isinstance(model, Ranks):
+        return model.ranking(samples, top)
+    answers = model.answer(samples)
+    return [[pair] for pair in zip(answers, model.score(samples, answers).tolist(), strict=True)]
+
+
+def _options(rules: Rules, model: Model, sample: Sample, ranking: Ranking) -> Ranking | str:
+    """What there is to choose from, in order; or why there is nothing."""
+    if rules.target == "predicted":
+        return ranking
+    labels = [region.label for region in sample.regions if region.role == CLASS and region.label is not None]
+    if not labels and sample.answer is not None:
+        labels = [sample.answer]
+    if not labels:
+        return str(sample.meta.get("problem") or "the image has no labelled class")
+    try:
+        scores = model.score([sample] * len(labels), labels).tolist()
+    except AssayError as error:  # a label that the model was never taught
+        return str(error)
+    if rules.target == "truth":
+        return list(zip(labels, scores, strict=True))
+    total = sum(scores)
+    pairs = [(label, score / total if total > 0 else 0.0) for label, score in zip(labels, scores, strict=True)]
+    return sorted(pairs, key=lambda pair: -pair[1])
+
+
+def _pick(rules: Rules, sample: Sample, ranking: Ranking, options: Ranking | str) -> Choice:
+    own, sure = ranking[0] if ranking else (NOTHING, 0.0)
+    present = {region.label for region in sample.regions if region.role in (CLASS, ALIAS)} or {sample.answer}
+    correct = None if present == {None} else label_of(own) in present
+    rank = _rank(sample)
+
+    def none(why: str) -> Choice:
+        """Something must be explained all the same; the answer that was computed anyway costs least."""
+        return Choice(own, label_of(own), 0.0, own, sure, correct, why)
+
+    if isinstance(options, str):
+        return none(options)
+    if rank > len(options):
+        return none("nothing was predicted" if not options else f"there are only {len(options)} to choose from")
+    answer, confidence = options[rank - 1]
+    low = rules.target != "truth" and not confidence > rules.min_confidence
+    why = f"confidence {confidence:.3g} is not above {rules.min_confidence:g}" if low else None
+    return Choice(answer, label_of(answer), confidence, own, sure, correct, why)
+
+
+def _rank(sample: Sample) -> int:
+    return int(sample.meta.get("rank") or 1)

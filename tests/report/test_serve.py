@@ -1,0 +1,101 @@
+"""`assay view`: this computer only, the page's files only, fresh while the run goes on."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from assay.kernel.errors import BadInput
+from assay.report.serve import HOST, served
+from tests.report.runs import make_run
+
+
+def _get(address: str, path: str, host: str | None = None, method: str = "GET") -> tuple[int, bytes, dict[str, str]]:
+    where = urlsplit(address)
+    connection = http.client.HTTPConnection(HOST, where.port, timeout=10)
+    try:
+        connection.request(method, path, headers={"Host": host or where.netloc})
+        answer = connection.getresponse()
+        return answer.status, answer.read(), {k.lower(): v for k, v in answer.getheaders()}
+    finally:
+        connection.close()
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> str:  # type: ignore[misc]
+    run = make_run(tmp_path_factory.mktemp("view") / "run", n=6)
+    with served([run], port=0) as (address, _):
+        yield address
+
+
+def test_the_page_and_its_files_are_served(page: str) -> None:
+    status, body, heads = _get(page, "/")
+    assert status == 200
+    assert b'<html lang="en" data-live="1"' in body
+    assert heads["content-type"] == "text/html; charset=utf-8"
+    assert "script-src 'self'" in heads["content-security-policy"]
+    assert _get(page, "/assets/style.css")[2]["content-type"].startswith("text/css")
+    assert _get(page, "/data/items.js")[0] == 200
+
+
+@pytest.mark.parametrize("path", [
+    "/../run/manifest.json", "/%2e%2e/%2e%2e/etc/passwd", "/assets/../../page-2", "//etc/passwd", "/assets", "/nothing",
+    "/data/%00.js",
+])  # fmt: skip
+def test_nothing_else_is(page: str, path: str) -> None:
+    assert _get(page, path)[0] == 404
+
+
+def test_other_names_and_other_methods_are_refused(page: str) -> None:
+    assert _get(page, "/", host="evil.example")[0] == 421
+    assert _get(page, "/", host=f"evil.example:{urlsplit(page).port}")[0] == 421
+    assert _get(page, "/", host=f"localhost:{urlsplit(page).port}")[0] == 200
+    assert _get(page, "/", method="POST")[0] == 501
+
+
+def test_it_listens_on_this_computer_only(page: str) -> None:
+    assert urlsplit(page).hostname == "127.0.0.1"
+    for family, _, _, _, place in socket.getaddrinfo(
+        socket.gethostname(), urlsplit(page).port, type=socket.SOCK_STREAM
+    ):
+        if place[0] != HOST and not str(place[0]).startswith(("127.", "::1")):
+            with socket.socket(family, socket.SOCK_STREAM) as probe:
+                probe.settimeout(2)
+                assert probe.connect_ex(place) != 0
+
+
+def test_new_rows_make_a_new_page_and_old_rows_do_not(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", n=8, shard_size=4, unfinished=True)
+    with served([run], port=0) as (address, pages):
+        first = json.loads(_get(address, "/live.json")[1])
+        assert first == {"page": 1, "done": 18, "wanted": 24}
+        assert pages.refresh() is False
+        make_run(tmp_path / "run", n=8, shard_size=4)
+        assert pages.refresh() is True
+        assert json.loads(_get(address, "/live.json")[1]) == {"page": 2, "done": 24, "wanted": 24}
+        assert b'data-live="2"' in _get(address, "/")[1]
+
+
+def test_a_run_without_a_cell_waits(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", n=4, models=("twin.pure",), unfinished=True)
+    with served([run], port=0) as (address, pages):
+        assert b"waits for the first" in _get(address, "/")[1]
+        make_run(tmp_path / "run", n=4, models=("twin.pure",))
+        assert pages.refresh() is True
+        assert b"data-live" in _get(address, "/")[1]
+
+
+def test_what_cannot_be_served_is_said(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="not a run directory"), served([tmp_path], port=0):
+        pass
+    run = make_run(tmp_path / "run", n=4)
+    with socket.socket() as taken:
+        taken.bind((HOST, 0))
+        taken.listen()
+        with pytest.raises(BadInput, match="Choose another --port"), served([run], port=taken.getsockname()[1]):
+            pass

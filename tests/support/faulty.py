@@ -1,0 +1,75 @@
+"""A file system for tests whose calls fail on demand: `faulty://` is memory, or a folder, behind a gate of errors."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from typing import Any
+
+import fsspec
+from fsspec.implementations.memory import MemoryFileSystem
+
+
+class Gate:
+    """Counts calls; `fails(call number, method)` gives the error of a call, or None. `injected` counts the errors."""
+
+    calls = 0
+    injected = 0
+    fails: Callable[[int, str], OSError | None] = staticmethod(lambda number, method: None)
+
+    @classmethod
+    def reset(cls, fails: Callable[[int, str], OSError | None] | None = None) -> None:
+        cls.calls = cls.injected = 0
+        cls.fails = staticmethod(fails or (lambda number, method: None))
+
+    @classmethod
+    def check(cls, method: str) -> None:
+        cls.calls += 1
+        error = cls.fails(cls.calls, method)
+        if error is not None:
+            cls.injected += 1
+            raise error
+
+
+def error(number: int) -> OSError:
+    return OSError(number, os.strerror(number))
+
+
+FULL, BROKEN = errno.ENOSPC, errno.EIO
+
+
+class FaultyFileSystem(MemoryFileSystem):
+    """Memory of this process, shared by all instances like fsspec's own, with errors before some calls."""
+
+    protocol = "faulty"
+    store: dict[str, Any] = {}  # noqa: RUF012  shared on purpose, as in the parent class
+    pseudo_dirs = [""]  # noqa: RUF012
+
+    @classmethod
+    def _strip_protocol(cls, path: str) -> str:
+        path = path.removeprefix("faulty://")
+        return "/" + path.strip("/") if path.strip("/") else ""
+
+    def cat_file(self, path: str, start: int | None = None, end: int | None = None, **kwargs: Any) -> bytes:
+        Gate.check("read")
+        return bytes(super().cat_file(path, start, end, **kwargs))
+
+    def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **kwargs: Any) -> None:
+        Gate.check("write")
+        super().pipe_file(path, value, mode=mode, **kwargs)
+
+    def info(self, path: str, **kwargs: Any) -> dict[str, Any]:
+        Gate.check("info")
+        return dict(super().info(path, **kwargs))
+
+    def ls(self, path: str, detail: bool = True, **kwargs: Any) -> list[Any]:
+        Gate.check("list")
+        return list(super().ls(path, detail=detail, **kwargs))
+
+    def rm_file(self, path: str) -> None:
+        Gate.check("remove")
+        super()._rm(path)
+
+
+fsspec.register_implementation("faulty", FaultyFileSystem, clobber=True)
