@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 import timm
+import tiny_vlms
 import torch
 import torchvision
 from torch import nn
@@ -16,6 +17,7 @@ import assay
 from assay.datasets.grid import generate
 from assay.kernel.sample import Sample
 from assay.models.classifier import classifier
+from assay.models.clip import clip
 from assay.models.gridvlm import build as gridvlm
 from assay.models.preprocessing import Preprocessing
 from assay.models.torch_model import TorchModel
@@ -53,6 +55,16 @@ def _gridvlm() -> TorchModel:
     return vlm(gridvlm.make_model(), gridvlm.make_processor(), name="gridvlm")
 
 
+def _clip() -> TorchModel:
+    return clip(*tiny_vlms.make_clip("clip"), labels=LABELS, name="tiny-clip")
+
+
+def _tiny(kind: str) -> TorchModel:
+    return vlm(*tiny_vlms.make(kind), name=f"tiny-{kind}")
+
+
+LABELS = ("cup", "red circle", "bottle")
+DYNAMIC = ("qwen2_vl", "qwen2_5_vl", "internvl")  # with the sizes of `tiny_vlms.NATIVE`
 BUILDERS: dict[str, Callable[[], Any]] = {
     "resnet": _resnet,
     "vit": lambda: _timm("vit_tiny_patch16_224", img_size=SIDE, depth=6, embed_dim=24, num_heads=2),
@@ -68,8 +80,10 @@ BUILDERS: dict[str, Callable[[], Any]] = {
     "gridnet": lambda: assay.load_model("gridnet.pure"),
     "gridvlm": _gridvlm,
     "llava": _llava,
+    "clip": _clip,
+    **{kind: partial(_tiny, kind) for kind in DYNAMIC},
 }
-READS_TEXT = ("gridprog", "gridnet", "gridvlm", "llava")
+READS_TEXT = ("gridprog", "gridnet", "gridvlm", "llava", *DYNAMIC)
 
 
 @cache
@@ -81,6 +95,8 @@ def samples(key: str, n: int = 3) -> list[Sample]:
     """Questions of one length or of several, as the model can read them."""
     if key.startswith("grid"):
         return list(generate("D2_M_F0_d0.7", n, seed=1))
+    if key in DYNAMIC:
+        return tiny_vlms.samples(key, n)
     side = 96 if key == "llava" else SIDE
     rng = np.random.default_rng(0)
     texts = ["how many red circles are left of blue squares ?", "are there any green squares ?", "how many circles ?"]
@@ -97,4 +113,8 @@ def targets(key: str, n: int = 3) -> list[str]:
         return ["1", "3", "0"][:n]
     if key == "llava":
         return ["yes", "twenty one", "2"][:n]
+    if key == "clip":
+        return list(LABELS)[:n]
+    if key in DYNAMIC:
+        return list(tiny_vlms.ANSWERS)[:n]
     return ["3", "1", "2"][:n] if key == "gridvlm" else list(model(key).answer(samples(key, n)))

@@ -18,7 +18,7 @@ import torch
 from assay.kernel.errors import AssayError, CapabilityMissing
 from assay.kernel.registry import build, registered
 from assay.probe import Session
-from tests.explainers.architectures import BUILDERS, READS_TEXT, model, samples, targets
+from tests.explainers.architectures import BUILDERS, DYNAMIC, READS_TEXT, model, samples, targets
 
 NAMES = [name for name in registered("explainer") if name.split("/")[0] in ("gradient", "cam")]
 PARAMETERS: dict[str, dict[str, Any]] = {
@@ -29,11 +29,12 @@ PARAMETERS: dict[str, dict[str, Any]] = {
 OF_A_PAIR: dict[tuple[str, str], dict[str, Any]] = {
     ("gradient/contrastive_grad_x_act", "llava"): {"candidates": ("yes", "no", "1")},
     ("gradient/contrastive_grad_x_act", "gridvlm"): {"candidates": ("yes", "no", "1")},
+    **{("gradient/contrastive_grad_x_act", key): {"candidates": ("yes", "no", "1")} for key in DYNAMIC},
     # ResNet-18's last layer has 512 channels: its first stage has 64.
     ("cam/scorecam", "resnet"): {"layer": "layer1"},
 }
 _NO_RELU = "has no ReLU"
-_WITHOUT_RELU = ("vit", "swin", "gridprog", "gridvlm", "llava")
+_WITHOUT_RELU = ("vit", "swin", "gridprog", "gridvlm", "llava", "clip", *DYNAMIC)
 REFUSED = {
     **{(f"gradient/{name}", key): _NO_RELU for name in ("guided_backprop", "deconvnet") for key in _WITHOUT_RELU},
     ("gradient/contrastive_grad_x_act", "resnet"): "needs attention",

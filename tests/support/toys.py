@@ -90,6 +90,14 @@ class Toy:
 
 
 @dataclass(frozen=True)
+class Hungry(Toy):
+    """A toy that declares more than any test machine has."""
+
+    resources: ClassVar[dict[str, float]] = {"GPU": 2.0}
+    card: ClassVar[Card] = Card("toys/hungry", "wants two GPUs", "model")
+
+
+@dataclass(frozen=True)
 class Noise:
     """Seeded noise, a little slow if asked."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -42,6 +42,13 @@ def run(
     progress: Annotated[
         str | None, typer.Option(help="live, plain, json or none; live on a terminal, plain in a pipe.")
     ] = None,
+    until_settled: Annotated[
+        float | None,
+        typer.Option(help="Spend samples only until the order of the explainers is settled at this confidence (0.95)."),
+    ] = None,
+    settle_by: Annotated[
+        str | None, typer.Option(help="The score that --until-settled looks at; the protocol's first if not given.")
+    ] = None,
 ) -> None:
     """Run a spec. The same command again resumes; adding a model or explainer to the spec extends the run.
 
@@ -49,6 +56,7 @@ def run(
     """
     from assay.engine.events import renderer
     from assay.engine.plan import plan
+    from assay.engine.race import RECORD, Settle
     from assay.engine.run import run as carry_out
     from assay.kernel.spec import Spec
 
@@ -58,6 +66,10 @@ def run(
         raise BadInput(f"--fail-on-error is a share between 0 and 1; got {fail_on_error:g}.")
     if address is not None and engine != "ray":
         raise BadInput(f"--address is of a Ray cluster: add --engine ray (got --engine {engine}).")
+    if until_settled is not None and not 0 < until_settled < 1:
+        raise BadInput(f"--until-settled is a confidence between 0 and 1, such as 0.95; got {until_settled:g}.")
+    if settle_by is not None and until_settled is None:
+        raise BadInput("--settle-by names the score of a race: add --until-settled 0.95.")
     wanted = Spec.read(spec_path(spec)).override(
         [*(settings or []), *([f"limit={limit}"] if limit is not None else [])]
     )
@@ -67,10 +79,27 @@ def run(
         return
     finished = carry_out(
         wanted, where, workers=workers, engine=engine, address=address, show=renderer(progress),
-        fail_on_error=fail_on_error,
+        fail_on_error=fail_on_error, until=None if until_settled is None else Settle(until_settled, settle_by),
     )  # fmt: skip
+    if until_settled is not None and progress not in ("json", "none"):
+        show_race(finished.store.read_json(RECORD))
     if progress not in ("json", "none"):
         typer.echo(f"rows in {finished.path}; look at them with `assay report {finished.path}`", err=True)
+
+
+def show_race(race: dict[str, Any]) -> None:
+    """Where each pair settled, and what the race has saved."""
+    print_table(
+        ["first", "second", "better", "settled at", "samples"],
+        [
+            [p["first"], p["second"], p["winner"] or "open", str(p["settled_at"] or "-"), str(p["n"])]
+            for p in sorted(race["pairs"], key=lambda p: p["settled_at"] or 10**9)
+        ],
+        title=f"{race['metric']}: which of two explainers wins more samples, at confidence {race['confidence']:g}",
+    )
+    left = sum(p["winner"] is None for p in race["pairs"])
+    state = "all pairs are settled" if not left else f"{left} of {len(race['pairs'])} pairs are open"
+    typer.echo(f"{state} after {race['samples']} samples; {race['shards_unused']} shards were not needed", err=True)
 
 
 def show_plan(planned: Plan, where: str, workers: int | None) -> None:

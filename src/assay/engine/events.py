@@ -96,7 +96,7 @@ class Live(Silent):
                 self.progress.console.print(describe(event), markup=False, highlight=False)
         elif event["event"] == "progress" and self.task is not None:
             self.progress.update(self.task, completed=event["pairs_done"], left=_left(event).removeprefix(", "))
-        elif event["event"] in ("job_retry", "job_failed", "warning"):
+        elif event["event"] in ("job_retry", "job_failed", "warning", "note"):
             self.progress.console.print(describe(event), markup=False, highlight=False)
 
 
@@ -107,7 +107,14 @@ def renderer(style: str | None = None) -> Renderer:
 
 
 def describe(event: Event) -> str:
-    """One line of plain English, or nothing."""
+    """One line of plain English, or nothing (also for an event read from a damaged log)."""
+    try:
+        return _describe(event)
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
+        return ""
+
+
+def _describe(event: Event) -> str:
     match event["event"]:
         case "run_started":
             kept = f", {event['cells_done']} of them already done" if event["cells_done"] else ""
@@ -120,6 +127,8 @@ def describe(event: Event) -> str:
             return f"failed: {event['title']}: {event['reason']}"
         case "warning":
             return f"warning: {event['text']}"
+        case "note":
+            return str(event["text"])
         case "run_done":
             failed = f", {event['failures']} failures" if event["failures"] else ""
             return f"done: {event['rows']} new rows{failed} in {duration(event['seconds'])}"

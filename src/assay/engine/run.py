@@ -16,6 +16,7 @@ from assay.engine.executors.job import Report, in_process
 from assay.engine.executors.local import in_workers
 from assay.engine.log import Log, title
 from assay.engine.plan import Plan, missing_extras, plan
+from assay.engine.race import Settle, racing
 from assay.kernel.card import Card
 from assay.kernel.cell import Job
 from assay.kernel.errors import BadInput, RunFailed
@@ -49,12 +50,14 @@ def run(
     address: str | None = None,
     show: Renderer | None = None,
     fail_on_error: float = 1.0,
+    until: Settle | None = None,
 ) -> Run:
     """Run every cell that `out` (a directory, or an fsspec URL) does not hold yet and return the run.
 
     `workers` defaults to the number of cores; 0 runs in this process. With `engine="ray"` jobs go to the Ray cluster at
     `address`, and `workers` defaults to what it has room for. `fail_on_error` is the largest share of failed
     rows that still counts as success (1.0: never fail, 0: any failure raises RunFailed). Rows are kept either way.
+    With `until`, samples are spent only until the order of the explainers is settled (see `assay.engine.race`).
     """
     if engine not in ENGINES:
         raise BadInput(f"--engine takes {' or '.join(ENGINES)}; got {engine!r}.")
@@ -78,7 +81,10 @@ def run(
             for refusal in planned.refusals:
                 log("warning", text=refusal.reason)
             log.start(len(done & {cell.id for cell in planned.cells}))
-            given_up = _follow(_execute(engine, address, planned, jobs, store, chosen), log)
+            def execute(some: list[Job]) -> Iterator[Report]:
+                return _execute(engine, address, planned, some, store, chosen)
+
+            given_up = _follow(racing(planned, jobs, finished, until, execute) if until else execute(jobs), log)
             if not given_up:
                 _conclude(planned, finished, log)
             log.end()
@@ -110,6 +116,11 @@ def _conclude(planned: Plan, finished: Run, log: Log) -> None:
         log("warning", text=f"no findings: {type(error).__name__}: {error}")
         findings = []
     finished.store.write_json("findings.json", findings)
+    write = getattr(planned.protocol, "writes", None)
+    if write is not None and findings:
+        for name, text in write(finished).items():
+            finished.store.write(name, text.encode())
+            log("note", text=f"wrote {finished.store.path(name)}")
 
 
 def _follow(reports: Iterator[Report], log: Log) -> list[str]:

@@ -50,7 +50,7 @@ def status(path: str | Path) -> Status:
                 counts[state] += 1
                 if reason is not None:
                     reasons[reason] = reasons.get(reason, 0) + 1
-    events = list(run.events())
+    events = [event for event in run.events() if isinstance(event, dict)]
     return Status(
         path=run.path,
         cells=len(wanted),

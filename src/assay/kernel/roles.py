@@ -84,7 +84,8 @@ class Benchmark(Protocol):
         """For every metric, one outcome per sample.
 
         More methods are optional: `targets(model, samples)` chooses the answer to explain of each sample (by default
-        the model's own); `findings(run)` gives what the whole run shows (a list of `Finding`), and
-        `paper(run)` sets it beside what the paper says (a `Comparison`). `run` is an `assay.results.run.Run`.
+        the model's own); `findings(run)` gives what the whole run shows (a list of `Finding`), `writes(run)` texts to
+        keep in the run's directory by file name, and `paper(run)` sets the run beside what the paper says (a
+        `Comparison`). `run` is an `assay.results.run.Run`.
         """
         ...

@@ -16,6 +16,7 @@ from assay.kernel.card import Card
 from assay.kernel.errors import BadInput
 from assay.metrics.arrays import Array, Floats, Scratch, as_maps, is_tensor, score, tidy, to_numpy
 from assay.metrics.problems import Problem, Reasons, first, map_problem, problems
+from assay.metrics.sectors import far_mass, sector_mass
 
 Estimator = Literal["peak", "mean"]
 
@@ -28,7 +29,8 @@ def compass(maps: Any, reference: Any, target: Any, sectors: int = 8, sigma: flo
     distance from the reference and s is `sigma` times the distance from reference to target (`float("inf")`: no
     weighting). Negative cells speak against the answer and count as 0. The cell exactly at the reference has no
     direction and is left out. `aspect` is a cell's height over its width, one or (n,): a square map of a wide image has
-    flat cells, and angles are those of the image. Differentiable in the maps. Rows are NaN where there is no answer: `compass_problem`.
+    flat cells, and angles are those of the image. Differentiable in the maps. Rows are NaN where there is no answer:
+    `compass_problem`.
 
     >>> compass(np.array([[[0.0, 0.0, 1.0]]]), (0.5, 0.5), (2.5, 0.5), sectors=4)
     array([[1., 0., 0., 0.]])
@@ -53,7 +55,7 @@ def compass(maps: Any, reference: Any, target: Any, sectors: int = 8, sigma: flo
         total = mass.sum(-1)[:, None]
         # The common factor of all weights cancels in Eq. 2, so evidence so far away that it underflows still counts.
         for i in np.flatnonzero((to_numpy(total)[:, 0] < 1e-250) & np.isfinite(precision)).tolist():
-            mass[i] = _far_mass(xp, evidence[:, :, i], at[:, i], precision[i], sectors, flat[i])
+            mass[i] = far_mass(xp, evidence[:, :, i], at[:, i], precision[i], sectors, flat[i])
             total[i] = mass[i].sum()
         usable = usable[:, None] & (total > 0)
         return xp.where(usable, mass / xp.where(usable, total, 1.0), float("nan"))
@@ -62,19 +64,26 @@ def compass(maps: Any, reference: Any, target: Any, sectors: int = 8, sigma: flo
     return score(formula, maps, *points, _aspects(aspect, n)[:, None])
 
 
-def excess(maps: Any, reference: Any, target: Any, sectors: int = 8, sigma: float = 1.2, aspect: Any = 1.0) -> Floats:
+def excess(
+    maps: Any, reference: Any, target: Any, sectors: int = 8, sigma: float = 1.2, aspect: Any = 1.0, ignore: Any = None
+) -> Floats:
     """How far each sector's evidence (n, sectors) lies above its share of the image, in units of noise. Ours.
 
     A flat map is no evidence, yet its compass points to where most of the image lies, which is mostly where the target
     is. Here a sector's mass is compared with what the map's mean would give it, and divided by the spread that
     independent noise would have there, so a flat map is 0 everywhere and noise points anywhere. Sectors without cells
-    take the lowest value of the others. Read its peak with `direction_error`. NaN as in `compass`.
+    take the lowest value of the others. `ignore` (n, h, w) marks cells that count neither as evidence nor as picture,
+    such as those of the reference itself, whose evidence lies evenly around its centre. Read the peak with
+    `direction_error`. NaN as in `compass`.
     """
+    maps = to_numpy(as_maps(maps))
+    counted = np.ones(maps.shape) if ignore is None else (~to_numpy(ignore)).astype(np.float64)
+    maps = maps * counted
     shares = to_numpy(compass(maps, reference, target, sectors, sigma, aspect)).astype(np.float64)
-    n, height, width = np.shape(maps)
+    n = len(maps)
     a, b, tall = _points(reference, n, "reference").T, _points(target, n, "target").T, _aspects(aspect, n)
     precision = np.nan_to_num(_precision(a, b, tall, sigma), posinf=0.0)
-    flat = np.ones((height, width, n))
+    flat = np.ascontiguousarray(counted.transpose(1, 2, 0))
     weight = sector_mass(np, flat, a, precision, sectors, tall, Scratch()).T
     spread = np.sqrt(sector_mass(np, flat, a, 2 * precision, sectors, tall, Scratch()).T)
     held = weight > 1e-9 * weight.max(-1, keepdims=True)
@@ -96,96 +105,6 @@ def _aspects(aspect: Any, n: int) -> Floats:
     if not (np.isfinite(found).all() and (found > 0).all()):
         raise BadInput("aspect is a cell's height over its width, above 0.")
     return np.array(found)
-
-
-def sector_mass(
-    xp: ModuleType, evidence: Array, at: Floats, precision: Floats, sectors: int, aspect: Floats, scratch: Scratch
-) -> Array:
-    """Evidence (h, w, n), weighted by exp(-rho^2 precision / 2) around `at` (2, n), summed by sector: (sectors, n).
-
-    Maps come last, so that one step serves all of them. Along a column of a map the sectors are stretches: their sums
-    are differences of running sums at the rows where the rays between sectors cross the column. The weight is a
-    product of one factor per row and one per column.
-    """
-    height, width, n = evidence.shape
-    x, y = at
-    up, right = (y - (np.arange(height) + 0.5)[:, None]) * aspect, (np.arange(width) + 0.5)[:, None] - x
-    on = np.flatnonzero((up == 0).any(0) & (right == 0).any(0))
-    if len(on):  # creg2026 is silent on rho = 0: left out
-        evidence = evidence + 0  # not the caller's
-        evidence[(up[:, on] == 0).argmax(0), (right[:, on] == 0).argmax(0), on] = 0.0
-    with np.errstate(invalid="ignore"):  # infinitely narrow: reference and target coincide
-        along, across = np.exp(up**2 * (-precision / 2)), np.exp(right**2 * (-precision / 2))
-    # The ray between sectors k - 1 and k leaves at (k - 1/2) * 360 / sectors degrees. The small term puts a cell that
-    # lies exactly on a ray on the same side of it in every quadrant, whatever the rounding.
-    rays = (np.arange(1, sectors + 1) - 0.5 - 1e-9) / sectors
-    first = int((rays <= 0.75).sum())  # the sector that points straight down; from there on counter-clockwise
-    rays = np.roll(rays, -first)
-    easts = int(((rays > 0.75) | (rays < 0.25)).sum())  # rays to the right of the reference
-    wests = sectors - easts
-    slopes = np.zeros((2, max(easts, wests), 1, 1))
-    slopes[0, :easts, 0, 0], slopes[1, :wests, 0, 0] = (
-        np.tan(2 * np.pi * rays[:easts]),
-        np.tan(2 * np.pi * rays[easts:]),
-    )
-    east = right >= 0
-    # How many rows lie above each ray, as a place in the running sums (h + 1, w, n).
-    crossing = scratch.array("crossing", (slopes.shape[1], width, n), np.float64)
-    back = right / -aspect
-    np.multiply(slopes[0], back, out=crossing)
-    np.multiply(slopes[1], back, out=crossing, where=~east)
-    crossing += y + 0.5
-    np.clip(crossing, 0, height + 0.5, out=crossing)
-    places = scratch.array("places", crossing.shape, np.int64)
-    places[...] = crossing
-    places *= width * n
-    places += np.arange(width * n).reshape(width, n)
-    to_east, to_west = across * east, across * ~east
-    if xp is np:
-        running = scratch.array("running", (height + 1, width, n), np.float64)
-        running[0] = 0.0
-        for row in range(height):
-            np.multiply(evidence[row], along[row], out=running[row + 1])
-            running[row + 1] += running[row]
-        above = running.take(places, out=crossing, mode="clip")  # without a mode, take would copy
-    else:
-        device, dtype = evidence.device, evidence.dtype
-        along, to_east, to_west = (xp.as_tensor(p, device=device, dtype=dtype) for p in (along, to_east, to_west))
-        running = (evidence * along[:, None]).cumsum(0)
-        running = xp.concatenate([running[:1] * 0, running])
-        above = running.take(xp.tensor(places, device=device))
-    whole = running[-1]
-    # To the right angles grow upwards, to the left downwards.
-    all_east, all_west = (whole * to_east).sum(0)[None], (whole * to_west).sum(0)[None]
-    past_east = xp.einsum("kwn,wn->kn", above[:easts], to_east)
-    past_west = all_west - xp.einsum("kwn,wn->kn", above[:wests], to_west)
-    none = all_east * 0
-    east_steps = xp.concatenate([all_east, past_east]) - xp.concatenate([past_east, none])
-    west_steps = xp.concatenate([all_west, past_west]) - xp.concatenate([past_west, none])
-    # Both halves share the sectors that point straight down and straight up.
-    down, top = east_steps[:1] + west_steps[-1:], east_steps[easts:] + west_steps[:1]
-    mass = xp.concatenate([down, east_steps[1:easts], top, west_steps[1:-1]])
-    mass = xp.where(mass > 0, mass, 0.0)  # differences of sums may round to just below nothing
-    return xp.concatenate([mass[sectors - first :], mass[: sectors - first]])
-
-
-def _far_mass(xp: ModuleType, evidence: Array, at: Floats, precision: float, sectors: int, aspect: float) -> Array:
-    """As `sector_mass`, for one map (h, w), with weights relative to the nearest evidence: (sectors,)."""
-    y, x = (np.indices(evidence.shape) + 0.5).reshape(2, -1)
-    evidence = evidence.reshape(-1)
-    dx, dy = x - at[0], (y - at[1]) * aspect
-    # creg2026 Eq. 1; y grows downwards
-    sector = np.floor(np.arctan2(-dy, dx) * (sectors / (2 * np.pi)) + 0.5 + 1e-9) % sectors
-    squared = dx**2 + dy**2
-    counted = (to_numpy(evidence) > 0) & (squared > 0)
-    nearest = squared[counted].min(initial=np.inf)
-    weight = np.where(counted, np.exp(np.minimum((nearest - squared) * precision / 2, 0.0)), 0.0)
-    table = weight * (sector == np.arange(sectors)[:, None])
-    return (
-        xp.as_tensor(table, device=evidence.device, dtype=evidence.dtype) @ evidence
-        if xp is not np
-        else table @ evidence
-    )
 
 
 def _check_parameters(sectors: int, sigma: float) -> None:

@@ -97,6 +97,8 @@ def _reason(what: str, source: str, error: Exception) -> str:
     start = f"cannot load a {what} from {source}"
     if Path(source).is_dir():
         return f"{start}: {said}"
+    if source.count("/") > 1 or source.startswith((".", "/", "~")):
+        return f"{start}: there is no such directory."
     if any(sign in lower for sign in _GATED):
         return (
             f"{start}: its weights are gated. Accept the terms at https://huggingface.co/{source}, then log in with "

@@ -129,7 +129,8 @@ def _by_place(frame: pd.DataFrame) -> dict[Place, pd.DataFrame]:
 def _change(place: Place, before: pd.DataFrame, after: pd.DataFrame) -> Change:
     """The paired difference, its p not yet corrected and not yet judged."""
     protocol, model, dataset, explainer, metric = place
-    both = before.join(after[["value", "status"]], how="inner", rsuffix="_after")
+    later = after[["value", "status"]].add_suffix("_after")
+    both = before.join(later, how="inner")
     a, b = (both[name].to_numpy(dtype=np.float64) for name in ("value", "value_after"))
     lost = int(((both["status"] == "score") & (both["status_after"] == "failure")).sum())
     known = np.isfinite(a) & np.isfinite(b)

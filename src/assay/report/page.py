@@ -12,6 +12,8 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
+from assay.kernel.references import cited
+from assay.kernel.registry import find
 from assay.report.boards import Board, boards, chief
 from assay.report.cautions import cautions
 from assay.report.encode import number, to_json
@@ -127,7 +129,22 @@ def _about(evidence: Evidence) -> dict[str, Any]:
         made_with = version("assay")
     except PackageNotFoundError:
         made_with = ""
-    return {"version": made_with, "runs": runs}
+    explainers = _explainers(evidence)
+    said = [*(metric.citation for metric in evidence.metrics), *(explainer["citation"] for explainer in explainers)]
+    sources = {short: text for citation in said for short, text in cited(citation).items()}
+    return {"version": made_with, "runs": runs, "explainers": explainers, "sources": sources}
+
+
+def _explainers(evidence: Evidence) -> list[dict[str, str]]:
+    """What the cards of the explainers say; only names of those that are not installed here."""
+    known = []
+    for name in sorted(evidence.scores["explainer"].unique()):
+        try:
+            card = find("explainer", name.split("(")[0]).card
+            known.append({"name": name, "summary": card.summary, "citation": card.citation})
+        except Exception:  # it may be another's code, absent or broken here: its rows are shown all the same
+            known.append({"name": name, "summary": "", "citation": ""})
+    return known
 
 
 def _environment() -> jinja2.Environment:

@@ -96,8 +96,11 @@ class Pages:
             root = self.current
         if root is None:
             return None
-        path = (root / (unquote(urlsplit(address).path).lstrip("/") or "index.html")).resolve()
-        return path if path.is_relative_to(root.resolve()) and path.is_file() else None
+        try:
+            path = (root / (unquote(urlsplit(address).path).lstrip("/") or "index.html")).resolve()
+            return path if path.is_relative_to(root.resolve()) and path.is_file() else None
+        except (OSError, ValueError):  # an address that no file can have: a null byte, a name too long
+            return None
 
 
 def _state(runs: Sequence[Path]) -> str:

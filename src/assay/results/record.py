@@ -63,7 +63,7 @@ def record(run: Run, out: str | Path, details: tuple[str, ...] = ()) -> Record:
     arrays = {}
     for metric in details:
         keys, values = run.details(metric)
-        if len(keys) != int((scores["metric"] == metric).sum()):
+        if not len(keys) or len(keys) != int((scores["metric"] == metric).sum()):
             raise BadInput(f"{run.path}: details of {metric} are there for {len(keys)} rows only, not for all.")
         arrays[metric] = np.ascontiguousarray(values, dtype=np.float16)
     if arrays:

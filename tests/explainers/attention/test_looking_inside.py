@@ -18,17 +18,17 @@ from assay.kernel.errors import BadInput
 from assay.kernel.registry import registered
 from assay.models.gridprog import GridProg
 from assay.probe import Session
-from tests.explainers.architectures import BUILDERS, READS_TEXT, model, samples, targets
+from tests.explainers.architectures import BUILDERS, DYNAMIC, READS_TEXT, model, samples, targets
 
 ATTENTION = (Raw(), Rollout(), Rollout("max", 0.5), GradRollout(), Generic(), Gar(0.5), Daam())
-SEQUENCES = ("vit", "gridprog", "gridnet", "llava")
+SEQUENCES = ("vit", "gridprog", "gridnet", "llava", "clip", *DYNAMIC)
 
 
 def explainers(key: str) -> list[Any]:
     chosen: list[Any] = [AttnLrp(), CpLrp()]
     if key in SEQUENCES:
         chosen += ATTENTION
-    if key == "llava":
+    if key in ("llava", *DYNAMIC):
         chosen += [LlavaCam(copies=2), Tam()]
     return chosen
 

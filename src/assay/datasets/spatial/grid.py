@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 
 from assay.datasets.spatial.interventions import PER_ORIGIN, check_kinds
-from assay.datasets.spatial.question import RELATIONS, angle, centre
+from assay.datasets.spatial.question import RELATIONS, angle, centre, zone
 from assay.kernel.card import Card
 from assay.kernel.errors import BadInput
 from assay.kernel.identity import generator
@@ -98,20 +98,13 @@ def _dressed(sample: Sample, origin: str, kind: str, variant: str, explain: str 
     reference = centre(sample, "anchor")
     marks: dict[str, Scalar] = {
         "relation": sample.answer, "angle": angle(reference, centre(sample, "target")), "origin": origin, "kind": kind,
-        "variant": variant, "options": "|".join(RELATIONS), "zone": _zone(reference, sample.size),
+        "variant": variant, "zone": zone(reference, sample.size),
     }  # fmt: skip
     answer = sample.answer
     if explain is not None:  # a probe asks what speaks for one relation, whichever is true
         marks["explain"], answer = explain, None
     name = origin if kind == "plain" else f"{origin}/{kind}/{variant}"
-    return replace(sample, id=name, answer=answer, meta={**sample.meta, **marks})
-
-
-def _zone(point: tuple[float, float], size: tuple[int, int]) -> str:
-    """Which ninth of the picture a point lies in: "top left"..."""
-    row = ("top", "middle", "bottom")[min(int(3 * point[1] / size[0]), 2)]
-    column = ("left", "centre", "right")[min(int(3 * point[0] / size[1]), 2)]
-    return f"{row} {column}"
+    return replace(sample, id=name, answer=answer, meta={**sample.meta, **marks}, choices=RELATIONS)
 
 
 def _swapped(batch: SceneBatch) -> SceneBatch:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from assay.datasets.spatial.question import OPPOSITE, OPTIONS, RELATIONS, angle, four_way, relation_between
+from assay.datasets.spatial.question import OPPOSITE, OPTIONS, RELATIONS, angle, four_way, relation_between, zone
 from assay.kernel.errors import BadInput
 from assay.kernel.sample import Region, Sample
 from assay.kernel.typing import Box, Image, Scalar
@@ -87,12 +87,13 @@ class Pair:
         meta: dict[str, Scalar] = {
             "relation": self.relation, "reference": self.reference.name, "target": self.target.name,
             "geometric": self.geometric, "angle": angle(self.reference.centre, self.target.centre),
-            "overlap": overlap(self.reference.box, self.target.box), "options": "|".join(OPTIONS),
+            "overlap": overlap(self.reference.box, self.target.box),
+            "zone": zone(self.reference.centre, (self.size[1], self.size[0])),
             "origin": self.id, "kind": "plain", "variant": "", **self.meta, **marks,
         }  # fmt: skip
         # A probe asks what speaks for one relation, whichever is true.
         answer = None if "explain" in meta else OPTIONS[RELATIONS.index(self.relation)]
-        return Sample(id or self.id, image, text, answer, tuple(regions), phrases, meta=meta)
+        return Sample(id or self.id, image, text, answer, tuple(regions), phrases, meta=meta, choices=OPTIONS)
 
 
 def _whole(box: PixelBox, scale: tuple[float, float]) -> Box:

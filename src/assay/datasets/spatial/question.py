@@ -37,12 +37,6 @@ def four_way(target: str, reference: str) -> tuple[str, tuple[Phrase, ...]]:
     return text, tuple(phrases)
 
 
-def options(sample: Sample) -> tuple[str, ...]:
-    """The four answers of a sample, in the order of RELATIONS: numbers for a prompt with options, else the words."""
-    listed = sample.meta.get("options")
-    return tuple(str(listed).split("|")) if listed else RELATIONS
-
-
 def relation_between(reference: tuple[float, float], target: tuple[float, float]) -> str:
     """What the target is to the reference by the axis on which they are further apart; a tie goes to the horizontal.
 
@@ -67,3 +61,10 @@ def centre(sample: Sample, role: str) -> tuple[float, float]:
 def angle(reference: tuple[float, float], target: tuple[float, float]) -> float:
     """Degrees, 0 to 360, from reference to target. # creg2026 Eq. 5"""
     return float(np.degrees(np.arctan2(reference[1] - target[1], target[0] - reference[0])) % 360)
+
+
+def zone(point: tuple[float, float], size: tuple[int, int]) -> str:
+    """Which ninth of a picture of size (height, width) a point (x, y) lies in: "top left", "middle centre"..."""
+    row = ("top", "middle", "bottom")[min(int(3 * point[1] / size[0]), 2)]
+    column = ("left", "centre", "right")[min(int(3 * point[0] / size[1]), 2)]
+    return f"{row} {column}"

@@ -255,7 +255,6 @@ class _Driver:
                 max_restarts=0,
                 max_task_retries=0,
                 scheduling_strategy="SPREAD",
-                runtime_env={"env_vars": {"OMP_NUM_THREADS": "1"}},
             )
             .remote(self.planned.spec.plain(), self.store, [os.getcwd(), *sys.path], self.cells)
         )

@@ -17,19 +17,37 @@ _NOTHING = 1e-10  # an input this small brings nothing; attnlrp's code adds as m
 
 @dataclass(eq=False)
 class Tally:
-    """What was lost at softmaxes, per sample (n,), and where a value stopped being a number (first met)."""
+    """What was lost at softmaxes, per sample (n,), and where a value stopped being a number (first met).
+
+    `calls` counts how often each layer attended: towers that pack images into one sequence do so image by image.
+    """
 
     n: int
     lost: Tensor = field(init=False)
+    calls: dict[str, int] = field(default_factory=dict)
     bad_values: str | None = None
     bad_relevance: str | None = None
 
     def __post_init__(self) -> None:
         self.lost = torch.zeros(self.n, dtype=torch.float64)
 
-    def lose(self, amount: Tensor) -> None:
-        """Add relevance (n · anything, ...) to what was lost; batch first, windows of a sample side by side."""
-        self.lost += amount.detach().double().cpu().reshape(self.n, -1).sum(1)
+    def call(self, layer: str) -> tuple[str, int]:
+        """A name for one more call of a layer's attention."""
+        number = self.calls.get(layer, 0)
+        self.calls[layer] = number + 1
+        return layer, number
+
+    def lose(self, amount: Tensor, call: tuple[str, int]) -> None:
+        """Add relevance (n · anything, ...) to what was lost; batch first, windows of a sample side by side.
+
+        A call that is no batch is of one image, or of one window of it: calls of a layer are in the order of images.
+        """
+        total = amount.detach().double().cpu()
+        if total.shape[0] % self.n == 0:
+            self.lost += total.reshape(self.n, -1).sum(1)
+        else:
+            layer, number = call
+            self.lost[number * self.n // self.calls[layer]] += total.sum()
 
 
 class Scaled(torch.autograd.Function):
@@ -48,26 +66,26 @@ class Scaled(torch.autograd.Function):
 class Counted(torch.autograd.Function):
     """The value as it is. Its relevance times `share` is added to what was lost, its gradient times `factor` goes on.
 
-    `layer` is named if a gradient that comes in is not finite.
+    The layer of `call` is named if a gradient that comes in is not finite.
     """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, factor: float, share: float, tally: Tally, layer: str) -> Tensor:
-        ctx.factor, ctx.share, ctx.tally, ctx.layer = factor, share, tally, layer
+    def forward(ctx: Any, x: Tensor, factor: float, share: float, tally: Tally, call: tuple[str, int]) -> Tensor:
+        ctx.factor, ctx.share, ctx.tally, ctx.call = factor, share, tally, call
         if share:
             ctx.save_for_backward(x)
         if tally.bad_values is None and not _sound(x):
-            tally.bad_values = layer
+            tally.bad_values = call[0]
         return x.view_as(x)
 
     @staticmethod
     def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor, None, None, None, None]:
         slope = slopes[0]
         if ctx.tally.bad_relevance is None and not _sound(slope):
-            ctx.tally.bad_relevance = ctx.layer
+            ctx.tally.bad_relevance = ctx.call[0]
         if ctx.share:
             x = ctx.saved_tensors[0]
-            ctx.tally.lose(ctx.share * torch.einsum("n...d,n...d->n", wide(x), wide(slope)))
+            ctx.tally.lose(ctx.share * torch.einsum("n...d,n...d->n", wide(x), wide(slope)), ctx.call)
         return slope if ctx.factor == 1 else slope * ctx.factor, None, None, None, None
 
 
@@ -121,20 +139,20 @@ class Softmax(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, s: Tensor, tally: Tally) -> Tensor:
+    def forward(ctx: Any, x: Tensor, s: Tensor, tally: Tally, call: tuple[str, int]) -> Tensor:
         ctx.save_for_backward(s)
-        ctx.dtype, ctx.tally = x.dtype, tally
+        ctx.dtype, ctx.tally, ctx.call = x.dtype, tally, call
         return s.view_as(s)
 
     @staticmethod
-    def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor, None, None]:
+    def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor, None, None, None]:
         s, g = wide(ctx.saved_tensors[0]), wide(slopes[0])
         arriving = s * g
         total = arriving.sum(-1, keepdim=True)
         dx = arriving - s * total
         passed = (dx * torch.where(s > 0, s, 1.0).log()).sum(-1, keepdim=True)
-        ctx.tally.lose(total - passed)
-        return dx.to(ctx.dtype), None, None
+        ctx.tally.lose(total - passed, ctx.call)
+        return dx.to(ctx.dtype), None, None, None
 
 
 def halves(x: Tensor) -> Tensor:

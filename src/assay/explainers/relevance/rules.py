@@ -78,6 +78,8 @@ class Propagation(TorchFunctionMode):
                 functional.linear: self._linear,
                 torch.conv2d: self._conv2d,
                 functional.conv2d: self._conv2d,
+                torch.conv3d: self._conv3d,
+                functional.conv3d: self._conv3d,
             }
 
     def __enter__(self) -> Propagation:
@@ -123,7 +125,7 @@ class Propagation(TorchFunctionMode):
             return func(input, *args, **kwargs)
         with torch.no_grad():
             s: Tensor = func(input, *args, **kwargs)
-        return s if self._hold else Softmax.apply(input, s, self.tally)
+        return s if self._hold else Softmax.apply(input, s, self.tally, self.tally.call(self._inside[-1]))
 
     def _product(self, func: Any, left: Any, right: Any, **kwargs: Any) -> Tensor:
         if _both(left, right):
@@ -186,6 +188,14 @@ class Propagation(TorchFunctionMode):
         options = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
         return gamma.conv2d(input, weight, bias, self._gammas[0], options)
 
+    def _conv3d(self, func: Any, input: Tensor, weight: Tensor, bias: Tensor | None = None, *rest: Any) -> Tensor:
+        """One patch at a time, as towers for images and films embed them: a linear map of the whole patch."""
+        whole = input.shape[1:] == weight.shape[1:]
+        if not (whole and self._looking and input.requires_grad and self._gammas and self._gammas[0]):
+            return func(input, weight, bias, *rest)
+        flat = gamma.linear(input.flatten(1), weight.flatten(1), bias, self._gammas[0])
+        return flat.reshape(*flat.shape, 1, 1, 1)
+
     def _attend(self, query: Tensor, key: Tensor, value: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         """The kernel stays fused. Uniform rule twice: half of a head's relevance to v, a quarter each to q and k.
 
@@ -195,7 +205,7 @@ class Propagation(TorchFunctionMode):
             return _SDPA(query, key, value, *args, **kwargs)
         if self._hold:
             return self._watched(_SDPA(query.detach(), key.detach(), value, *args, **kwargs))
-        at = self._inside[-1] if self._inside else "attention"
+        at = self.tally.call(self._inside[-1] if self._inside else "attention")
         query = Counted.apply(query, 0.25, -0.5, self.tally, at)
         out = _SDPA(query, Scaled.apply(key, 0.25), halves(value), *args, **kwargs)
         found: Tensor = Counted.apply(out, 1, 0.5, self.tally, at)
@@ -214,7 +224,8 @@ class Propagation(TorchFunctionMode):
         return out, None
 
     def _watched(self, out: Tensor) -> Tensor:
-        found: Tensor = Counted.apply(out, 1, 0.0, self.tally, self._inside[-1] if self._inside else "attention")
+        at = self._inside[-1] if self._inside else "attention"
+        found: Tensor = Counted.apply(out, 1, 0.0, self.tally, (at, 0))  # nothing is lost here
         return found
 
 

@@ -21,7 +21,7 @@ from assay.models.gridnet.vocabulary import words
 
 GRID, PATCH, SIDE = 6, 16, 96
 VISION_WIDTH, VISION_LAYERS = 96, 1
-WIDTH, LAYERS, HEADS, HIDDEN = 128, 6, 4, 256
+WIDTH, LAYERS, HEADS, HEAD, HIDDEN = 128, 6, 4, 48, 192
 SPECIAL = ("<pad>", "<unk>", "<s>", "</s>", "<image>")
 TEMPLATE = (
     "{% for message in messages %}"
@@ -106,6 +106,7 @@ def make_model() -> Any:
             num_hidden_layers=LAYERS,
             num_attention_heads=HEADS,
             num_key_value_heads=HEADS,
+            head_dim=HEAD,
             max_position_embeddings=128,
             initializer_range=0.06,
             pad_token_id=names.index("<pad>"),

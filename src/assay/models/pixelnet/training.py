@@ -116,12 +116,34 @@ def rate_at(recipe: PixelRecipe, step: int) -> float:
     return recipe.learning_rate * min(up, down, 1.0)
 
 
+def whiten(projection: nn.Conv2d, images: Images, seed: int) -> None:
+    """Set a patch embedding so that over patches of these images its outputs have mean 0 and no correlations."""
+    size = projection.kernel_size[0]
+    patches = normalised(images).unfold(2, size, size).unfold(3, size, size)  # (n, 3, rows, columns, size, size)
+    flat = patches.permute(0, 2, 3, 1, 4, 5).reshape(-1, 3 * size * size).double()
+    mean = flat.mean(0)
+    values, vectors = torch.linalg.eigh(torch.cov((flat - mean).T))
+    whitening = (vectors / (values + 1e-3).sqrt()).T
+    width = projection.out_channels
+    drawn = torch.from_numpy(generator(seed, "patches", "pixelnet/whiten").normal(size=(width, len(whitening))))
+    turned = torch.linalg.qr(drawn)[0] if width >= len(whitening) else torch.linalg.qr(drawn.T)[0].T
+    weight = turned @ whitening
+    with torch.no_grad():
+        projection.weight.copy_(weight.reshape(projection.weight.shape))
+        if projection.bias is not None:
+            projection.bias.copy_(-(weight @ mean))
+
+
 def _run(recipe: PixelRecipe, out: Path, resume: bool, progress: Callback | None) -> tuple[nn.Module, float]:
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    module = _start(recipe).to(device)
+    module = _start(recipe)
+    data = _load(recipe.data, recipe.clean)
+    embedding = getattr(getattr(module, "patch_embed", None), "proj", None)
+    if recipe.whiten and recipe.start is None and isinstance(embedding, nn.Conv2d):
+        whiten(embedding, data.images[:1000], recipe.seed)
+    module = module.to(device)
     optimizer = make_optimizer(recipe, module)
     place = checkpoint.restore(out, recipe, module, optimizer) if resume else checkpoint.Place()
-    data = _load(recipe.data, recipe.clean) if place.step < recipe.steps else None
     curve = _Curve(out / "curve.csv", place.step)
     losses: list[float] = []
     right: list[float] = []
@@ -129,7 +151,6 @@ def _run(recipe: PixelRecipe, out: Path, resume: bool, progress: Callback | None
     module.train()
     now = time.monotonic()
     for step in range(place.step, recipe.steps):
-        assert data is not None
         pixels, classes = (tensor.to(device) for tensor in data.batch(recipe, step))
         for group in optimizer.param_groups:
             group["lr"] = rate_at(recipe, step)

@@ -23,7 +23,9 @@ class PixelRecipe:
     a shortcut has its place.
 
     `clean` trains on the images without the shortcut (the twin of table 2). A share `deleted` of the images has one
-    random cell of a 4×4 grid set to zero, as IDSDS asks for; `start` names weights to go on from.
+    random cell of a 4×4 grid set to zero, as IDSDS asks for; `start` names weights to go on from. `whiten` lets the
+    patch embedding of a transformer start as a whitening of the training patches: a shortcut is a matter of fine
+    detail, which in raw patches is a hundredth of the variance, and a small transformer finds it late or never.
     """
 
     name: str
@@ -34,6 +36,7 @@ class PixelRecipe:
     clean: bool = False
     deleted: float = 0.0
     start: str | None = None
+    whiten: bool = True
     seed: int = 0
     batch: int = 64
     learning_rate: float = 3e-3

@@ -1,26 +1,34 @@
-"""What a whole run of protocol `grid` shows."""
+"""What a whole run of protocol `grid` shows: the verdict, the twins' proof, the paper's questions, its tables."""
 
 from __future__ import annotations
 
 import pandas as pd
 
 from assay.kernel.finding import Finding
-from assay.protocols.grid.verdict import sentences, verdict
+from assay.protocols.grid import rq1, rq2, rq3
+from assay.protocols.grid.dose import dose_findings
+from assay.protocols.grid.frames import tidy
+from assay.protocols.grid.tables import accuracy_findings, bucket_findings
+from assay.protocols.grid.twins import twin_finding, unproven
+from assay.protocols.grid.verdict import verdict_finding
 
 
 def findings(scores: pd.DataFrame) -> list[Finding]:
-    """The verdict on every explainer, where both twins of a family explained the same samples."""
-    table = verdict(scores)
-    if table.empty:
+    """As far as the run can answer: a family needs both twins, a trend several depths, a curve several doses."""
+    if scores.empty:
         return []
+    rows = tidy(scores)
     return [
-        Finding(
-            title="Which twin made this explanation?",
-            about="Both twins answer the same questions for different reasons. The AUC says how well a classifier, "
-            "fitted on other samples, tells them apart by what their explanations put on distractors, anchors and "
-            "relation words: 0.5 is blind, 1 sees.",
-            sentences=tuple(sentences(table)),
-            columns=tuple(table.columns),
-            rows=tuple(table.itertuples(index=False, name=None)),
-        )
+        *_some(verdict_finding(scores, unproven(rows))),
+        *_some(twin_finding(rows)),
+        *accuracy_findings(rows),
+        *rq1.findings(rows),
+        *dose_findings(scores, rq1.SECTION),
+        *rq2.findings(rows),
+        *rq3.findings(rows),
+        *bucket_findings(rows),
     ]
+
+
+def _some(found: Finding | None) -> list[Finding]:
+    return [] if found is None else [found]

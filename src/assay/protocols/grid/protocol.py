@@ -52,7 +52,7 @@ class Grid:
             defined = [i for i in reasons if getattr(attributions[i], reading.part) is not None]
             pairs.absent.update({i: reasons[i] for i in defined})
         read = {reading.card.name: paired[reading.part, reading.truth].score(reading.metric) for reading in READINGS}
-        return {**read, **scalars(attributions)}
+        return {**read, **scalars(session.samples, attributions)}
 
     def findings(self, run: Run) -> list[Finding]:
         """The verdict, the twins' proof, and the paper's three questions, as far as the run can answer them."""

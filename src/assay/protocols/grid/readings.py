@@ -123,23 +123,29 @@ BLOCK_INTERACTION = Card(
 )
 
 
-def scalars(attributions: Sequence[Attribution]) -> Mapping[str, Outcomes]:
+def scalars(samples: Sequence[Sample], attributions: Sequence[Attribution]) -> Mapping[str, Outcomes]:
     """The numbers that methods give instead of, or beside, a map: one per sample, and one per block of samples."""
     own = np.array([np.nan if a.scalar is None else a.scalar for a in attributions])
-    block = np.array([a.notes.get(BLOCK, np.nan) for a in attributions])
-    silent = {
-        i: "the method gives no number" if a.scalar is None else "the method's number is not defined here (NaN)"
-        for i, a in enumerate(attributions)
-        if not np.isfinite(own[i])
+    none = {
+        i: "the method gives no number" if attributions[i].scalar is None else _UNDEFINED
+        for i in np.flatnonzero(~np.isfinite(own)).tolist()
     }
-    unsaid = {
-        i: "the method's number is not defined here (NaN)" if BLOCK in a.notes else "not the first sample of a block"
-        for i, a in enumerate(attributions)
-        if not np.isfinite(block[i])
-    }
-    if not any(BLOCK in a.notes for a in attributions):
-        unsaid = dict.fromkeys(range(len(attributions)), "the method gives no number for a block")
+    starts = [i for i, a in enumerate(attributions) if BLOCK in a.notes]
+    block = np.full(len(attributions), np.nan)
+    silent = dict.fromkeys(range(len(block)), "not the first sample of a block" if starts else "the method has no blocks")
+    for start, stop in zip(starts, [*starts, len(attributions)][1:], strict=True):
+        value = attributions[start].notes[BLOCK]
+        if len({sample.meta.get("bucket") for sample in samples[start:stop]}) > 1:
+            silent[start] = "the block mixes buckets; use the dataset's order: bucket, and batches within a bucket"
+        elif not np.isfinite(value):
+            silent[start] = _UNDEFINED
+        else:
+            block[start] = value
+            del silent[start]
     return {
-        INTERACTION.name: Outcomes(own, not_applicable=silent),
-        BLOCK_INTERACTION.name: Outcomes(block, not_applicable=unsaid),
+        INTERACTION.name: Outcomes(own, not_applicable=none),
+        BLOCK_INTERACTION.name: Outcomes(block, not_applicable=silent),
     }
+
+
+_UNDEFINED = "the method's number is not defined here (NaN)"

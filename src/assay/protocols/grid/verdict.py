@@ -8,82 +8,50 @@ tell a model that reasons from one that takes a shortcut scores 0.5, however wel
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from assay.kernel.errors import BadInput
+from assay.kernel.finding import Figure, Finding, Series
 from assay.kernel.identity import generator
-from assay.statistics import auc, cross_fitted_scores
+from assay.protocols.grid.frames import ANCHORED, is_control, twin_of
+from assay.statistics import Estimate, auc, cross_fitted_scores
 
 FEATURES = ("distractor_mass", "anchor_mass", "relation_mass")
-_RELATIONAL = ("SO", "CO", "M", "CMP")
+COLUMNS = ["family", "explainer", "auc", "low", "high", "samples", "features"]
 
 
-def verdict(scores: pd.DataFrame, *, folds: int = 5, seed: int = 0) -> pd.DataFrame:
-    """One row per twin family and explainer: auc, low, high (95 %), samples, features used.
+@dataclass(frozen=True, eq=False)
+class Told:
+    """Explanations of the same n samples by two models: features (2n, c), those of `other` last, samples in order."""
 
-    `scores` are rows of protocol `grid`; families are models called `<family>.pure` and `<family>.spur`.
-    """
-    rows = relational(scores)
-    families = sorted({name.removesuffix(".pure") for name in rows["model"] if name.endswith(".pure")})
-    found = [
-        {"family": family, "explainer": explainer, **told}
-        for family in families
-        for explainer, told in tell_apart(rows, f"{family}.pure", f"{family}.spur", folds=folds, seed=seed).items()
-    ]
-    return pd.DataFrame(found, columns=["family", "explainer", "auc", "low", "high", "samples", "features"])
+    features: npt.NDArray[np.float64]
+    used: tuple[str, ...]
+    samples: list[str]
 
-
-def dose_curve(scores: pd.DataFrame, family: str = "gridprog", *, folds: int = 5, seed: int = 0) -> pd.DataFrame:
-    """How strong must the shortcut be before the explanations show it? One row per explainer and dose p in (0, 1].
-
-    Each `<family>.dose(p)` is told apart from the reasoning twin; `detected` says that the interval lies above 0.5.
-    """
-    rows = relational(scores)
-    doses = sorted({(_dose(name), name) for name in rows["model"] if name.startswith(f"{family}.dose(")})
-    doses = [(p, name) for p, name in doses if p > 0]
-    if f"{family}.spur" in set(rows["model"]):
-        doses.append((1.0, f"{family}.spur"))
-    found = [
-        {"explainer": explainer, "dose": p, **told, "detected": told["low"] > 0.5}
-        for p, name in doses
-        for explainer, told in tell_apart(rows, f"{family}.pure", name, folds=folds, seed=seed).items()
-    ]
-    columns = ["explainer", "dose", "auc", "low", "high", "samples", "features", "detected"]
-    return pd.DataFrame(found, columns=columns).sort_values(["explainer", "dose"], ignore_index=True)
+    def auc(self, rng: np.random.Generator, folds: int, swapped: npt.NDArray[np.bool_] | None = None) -> Estimate:
+        """How well a classifier fitted on other samples tells the two apart; `swapped` (n,) exchanges their roles."""
+        n = len(self.samples)
+        rows = np.arange(2 * n)
+        if swapped is not None:
+            rows = np.where(np.tile(swapped, 2), (rows + n) % (2 * n), rows)
+        is_other, clusters = np.repeat([False, True], n), self.samples * 2
+        odds = cross_fitted_scores(self.features[rows], is_other, clusters, rng=rng, folds=folds)
+        # A feature that is the same for both twins on every sample says nothing; rounding must not let it speak.
+        return auc(np.round(odds, 9), is_other, clusters=clusters)
 
 
-def detection_threshold(curve: pd.DataFrame) -> pd.Series:
-    """Per explainer the smallest dose from which on every dose is detected; NaN where none is."""
-
-    def smallest(group: pd.DataFrame) -> float:
-        seen = group.sort_values("dose", ascending=False)
-        lasting = seen[seen["detected"].cummin()]
-        return float(lasting["dose"].min()) if len(lasting) else float("nan")
-
-    return pd.Series({name: smallest(group) for name, group in curve.groupby("explainer")}, dtype=float)
-
-
-def relational(scores: pd.DataFrame) -> pd.DataFrame:
-    """Rows on which the twins' reasons differ: pure samples of relational questions."""
-    for column in ("meta.mode", "meta.qtype", "meta.depth"):
-        if column not in scores:
-            raise BadInput(f"the verdict reads rows of protocol grid on the grid world; these have no {column}.")
-    anchored = scores["meta.qtype"].isin(_RELATIONAL) & ~((scores["meta.qtype"] == "CMP") & (scores["meta.depth"] == 1))
-    return scores[anchored & (scores["meta.mode"] == "pure")]
-
-
-def tell_apart(
-    rows: pd.DataFrame, honest: str, other: str, *, folds: int = 5, seed: int = 0
-) -> dict[str, dict[str, Any]]:
-    """Per explainer, how well `other` is told from `honest` on the samples that both have explained."""
+def told(rows: pd.DataFrame, honest: str, other: str, *, folds: int = 5) -> dict[str, Told]:
+    """Per explainer, what `honest` and `other` explained both. Explainers with too few such samples are left out."""
     table = rows[rows["model"].isin([honest, other]) & rows["metric"].isin(FEATURES)].pivot_table(
         index=["explainer", "model", "sample"], columns="metric", values="value", aggfunc="first"
     )
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, Told] = {}
     for explainer, group in table.groupby(level="explainer"):
         used = [name for name in FEATURES if name in group and group[name].notna().any()]
         complete = group[used].dropna().droplevel("explainer")
@@ -91,29 +59,102 @@ def tell_apart(
         if len(per_model) < 2 or len(shared := sorted(per_model[0] & per_model[1])) < folds:
             continue
         features = np.concatenate([complete.loc[name].loc[shared].to_numpy() for name in (honest, other)])
-        is_other = np.repeat([False, True], len(shared))
-        samples = shared * 2
-        rng = generator(seed, str(explainer), "grid/verdict")
-        odds = cross_fitted_scores(features, is_other, samples, rng=rng, folds=folds)
-        # A feature that is the same for both twins on every sample says nothing; rounding must not let it speak.
-        estimate = auc(np.round(odds, 9), is_other, clusters=samples)
-        found[str(explainer)] = {
-            "auc": estimate.value, "low": estimate.low, "high": estimate.high, "samples": len(shared),
-            "features": ", ".join(used),
+        found[str(explainer)] = Told(features, tuple(used), shared)
+    return found
+
+
+def tell_apart(
+    rows: pd.DataFrame, honest: str, other: str, *, folds: int = 5, seed: int = 0
+) -> dict[str, dict[str, Any]]:
+    """Per explainer, how well `other` is told from `honest` on the samples that both have explained."""
+    found = {}
+    for explainer, pair in told(rows, honest, other, folds=folds).items():
+        estimate = pair.auc(generator(seed, explainer, "grid/verdict"), folds)
+        found[explainer] = {
+            "auc": estimate.value, "low": estimate.low, "high": estimate.high, "samples": len(pair.samples),
+            "features": ", ".join(pair.used),
         }  # fmt: skip
     return found
 
 
-def sentences(table: pd.DataFrame) -> Iterable[str]:
-    """The verdict in plain words, one sentence per row."""
-    for row in table.to_dict("records"):
-        if row["low"] > 0.5:
-            how = "tells the twins apart" if row["auc"] > 0.9 else "tells the twins apart, though not reliably"
-        else:
-            how = "cannot be shown to tell the twins apart"
-        interval = f"AUC {row['auc']:.2f}, {row['low']:.2f} to {row['high']:.2f}"
-        yield f"{row['explainer']} on {row['family']}: {how} ({interval})."
+def verdict(scores: pd.DataFrame, *, folds: int = 5, seed: int = 0) -> pd.DataFrame:
+    """One row per twin family and explainer: auc, low, high (95 %), samples, features used.
+
+    `scores` are rows of protocol `grid`; families are models called `<family>.pure` and `<family>.spur`. Methods come
+    before controls, each kind best first.
+    """
+    rows = relational(scores)
+    twins = {twin_of(name): name for name in rows["model"].unique()}
+    found = [
+        {"family": family, "explainer": explainer, **judged}
+        for family in sorted({family for family, _ in twins if family})
+        if (family, "pure") in twins and (family, "spur") in twins
+        for explainer, judged in tell_apart(
+            rows, twins[family, "pure"], twins[family, "spur"], folds=folds, seed=seed
+        ).items()
+    ]
+    table = pd.DataFrame(found, columns=COLUMNS)
+    order = table.assign(control=table["explainer"].map(is_control).astype(bool), worst=-table["auc"])
+    return table.loc[order.sort_values(["family", "control", "worst", "explainer"], kind="stable").index].reset_index(
+        drop=True
+    )
 
 
-def _dose(name: str) -> float:
-    return float(name.partition("(")[2].rstrip(")"))
+def relational(scores: pd.DataFrame) -> pd.DataFrame:
+    """Rows on which the twins' reasons differ: pure samples of relational questions."""
+    for column in ("meta.mode", "meta.qtype", "meta.depth"):
+        if column not in scores:
+            raise BadInput(f"the verdict reads rows of protocol grid on the grid world; these have no {column}.")
+    anchored = scores["meta.qtype"].isin(ANCHORED) & ~((scores["meta.qtype"] == "CMP") & (scores["meta.depth"] == 1))
+    return scores[anchored & (scores["meta.mode"] == "pure")]
+
+
+def sentences(table: pd.DataFrame) -> Iterator[str]:
+    """The verdict in plain words: how many methods see, then every method, best first; controls at the end."""
+    control = table["explainer"].map(is_control).astype(bool)
+    for family, group in table[~control].groupby("family", sort=True):
+        sees = group[group["low"] > 0.5]
+        best = group.iloc[0]
+        yield (
+            f"On {family}, {len(sees)} of {len(group)} methods tell the twins apart better than chance; best is "
+            f"{best['explainer']} (AUC {best['auc']:.2f})."
+        )
+    for row in table[~control].to_dict("records"):
+        yield f"{row['explainer']} on {row['family']}: {_how(row)}."
+    for row in table[control].to_dict("records"):
+        yield f"Control: {row['explainer']} on {row['family']}: {_how(row)}."
+
+
+def _how(row: dict[str, Any]) -> str:
+    if row["low"] > 0.5:
+        how = "tells the twins apart" if row["auc"] > 0.9 else "tells the twins apart, though not reliably"
+    else:
+        how = "cannot be shown to tell the twins apart"
+    return f"{how} (AUC {row['auc']:.2f}, {row['low']:.2f} to {row['high']:.2f})"
+
+
+def verdict_finding(scores: pd.DataFrame, unproven: dict[str, str]) -> Finding | None:
+    """`unproven` are twins that do not do what their name says: their families' verdicts say so."""
+    table = verdict(scores)
+    if table.empty:
+        return None
+    broken = {twin_of(model)[0]: why for model, why in unproven.items()}
+    table = table.assign(twins=[broken.get(family, "hold") for family in table["family"]])
+    said = [f"No verdict on {family} can be trusted: {why}." for family, why in broken.items()]
+    methods = table[~table["explainer"].map(is_control).astype(bool)]
+    figures = [
+        Figure(f"Telling the twins apart: {family}", "intervals", "explainer", "AUC",
+               (Series("AUC", *(tuple(group[c]) for c in ("explainer", "auc", "low", "high"))),),
+               lines=(("blind", 0.5),))
+        for family, group in methods.groupby("family", sort=True)
+    ]  # fmt: skip
+    return Finding(
+        title="Which twin made this explanation?",
+        about="Both twins answer the same questions for different reasons. The AUC says how well a classifier, "
+        "fitted on other samples, tells them apart by what their explanations put on distractors, anchors and "
+        "relation words: 0.5 is blind, 1 sees. Methods first, best first; controls below them.",
+        sentences=(*said, *sentences(table)),
+        columns=tuple(table.columns),
+        rows=tuple(table.itertuples(index=False, name=None)),
+        figures=tuple(figures),
+    )

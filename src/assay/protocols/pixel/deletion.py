@@ -58,7 +58,8 @@ class Deletion:
 def _over(session: Session, attributions: Sequence[Attribution], places: list[int], score: Score) -> Outcomes:
     """Scores of the samples at `places`; images of one size go together."""
     n = len(attributions)
-    values, failures = np.full(n, np.nan), {}
+    values = np.full(n, np.nan)
+    failures: dict[int, str] = {}
     why = "the method defines no map, or the sample no objects"
     absent = {i: why for i in range(n) if i not in places}
     sizes: dict[tuple[int, int], list[int]] = {}

@@ -51,7 +51,7 @@ def single_deletion(session: Session, places: Sequence[int], maps: Maps, cells: 
     drops = cell_drops(session, places, cells)
     held = []
     for found in maps:
-        labels = grid_labels(*found.shape, cells, cells)
+        labels = grid_labels(found.shape[0], found.shape[1], cells, cells)
         held.append(np.bincount(labels.ravel(), found.ravel(), minlength=cells * cells))
     return _correlated(held, drops)
 

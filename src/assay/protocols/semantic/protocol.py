@@ -22,6 +22,7 @@ from assay.probe.session import Session
 from assay.protocols.localize import score_maps
 from assay.protocols.semantic.choosing import Choice, Rules, Target, choose
 from assay.protocols.semantic.overlay import Resize, Scale, overlay
+from assay.protocols.semantic.spelling import spelled
 
 if TYPE_CHECKING:
     from assay.kernel.claim import Comparison
@@ -49,7 +50,8 @@ class Semantic:
     - `target`, `min_confidence`: what is explained, see `choosing.Rules`.
     - `region`: "class" holds the map against the explained class alone, "image" against all classes of the image
       together. `roles` replaces both by the regions of those roles, for datasets without classes (grid, arrays).
-    - `thresholds`: further SSS values, soft then hard, kept as the detail of `sss` for whoever draws curves.
+    - `thresholds`: further SSS values, soft then hard, kept as the detail of `sss` for whoever draws curves. The detail
+      of `correct` is what the model said by itself, letter by letter.
     """
 
     threshold: float = 0.6
@@ -120,8 +122,11 @@ class Semantic:
                 absent["sss"][i] = found.not_applicable[0]
             _gain(columns, failures, absent, i, chance)
             detail[i] = self._curve(map_, mask)
+        details = {"correct": spelled([choice.own for choice in choices])}
+        if self.thresholds:
+            details["sss"] = detail
         return {
-            name: Outcomes(values, failures.get(name, {}), absent[name], self._kept(name, detail))
+            name: Outcomes(values, failures.get(name, {}), absent[name], details.get(name))
             for name, values in columns.items()
         }
 
@@ -149,9 +154,6 @@ class Semantic:
     def _curve(self, map_: Map, mask: Mask) -> list[float]:
         modes: tuple[Mode, Mode] = ("soft", "hard")
         return [float(spuriousity(map_[None], mask[None], t, mode)[0]) for mode in modes for t in self.thresholds]
-
-    def _kept(self, name: str, detail: np.ndarray[tuple[int, int], np.dtype[np.float64]]) -> Map | None:
-        return detail if name == "sss" and self.thresholds else None
 
 
 def _note(columns: dict[str, Map], absent: dict[str, dict[int, str]], i: int, choice: Choice) -> None:

@@ -7,7 +7,6 @@ interaction, and the better an explainer finds them the lower it scores. Such mo
 
 from __future__ import annotations
 
-from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
 _ORACLE = "control/oracle"
 
 
-@cache
 def dividends(run: Run) -> pd.DataFrame:
     """One row per model, dataset and sample: the dividend of image and text, which is the same for all explainers."""
     keys, curves = run.details("f_syn")

@@ -11,7 +11,8 @@ import pytest
 from assay.engine.run import run
 from assay.kernel.errors import BadInput
 from assay.kernel.spec import Spec
-from assay.protocols.grid.verdict import detection_threshold, dose_curve, sentences, tell_apart, verdict
+from assay.protocols.grid.dose import detection_threshold, dose_curve
+from assay.protocols.grid.verdict import sentences, tell_apart, verdict
 
 
 def frame(shift: dict[str, float], n: int = 200, seed: int = 0) -> pd.DataFrame:

@@ -1,0 +1,104 @@
+"""How strong must a shortcut be before the explanations show it? Twins that mix reasoning and shortcut at a known dose."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+
+from assay.kernel.finding import Figure, Finding, Series
+from assay.kernel.identity import generator
+from assay.protocols.grid.frames import is_control, number
+from assay.protocols.grid.verdict import relational, told
+
+_DOSE = re.compile(r"^(?P<family>.+)\.dose\((?P<dose>[^)]*)\)")
+COLUMNS = ["explainer", "dose", "auc", "low", "high", "null", "samples", "features", "detected"]
+DRAWS = 19  # the largest of 19 is exceeded by chance once in 20
+
+
+def dosed(models: list[str]) -> dict[str, dict[str, float]]:
+    """Families with doses: family → model → dose; the spur twin is dose 1."""
+    found: dict[str, dict[str, float]] = {}
+    for name in models:
+        if match := _DOSE.match(name):
+            found.setdefault(match["family"], {})[name] = float(match["dose"])
+    for family, doses in found.items():
+        if f"{family}.spur" in models:
+            doses[f"{family}.spur"] = 1.0
+    return {family: doses for family, doses in found.items() if f"{family}.pure" in models}
+
+
+def dose_curve(scores: pd.DataFrame, family: str = "gridprog", *, folds: int = 5, seed: int = 0) -> pd.DataFrame:
+    """One row per explainer and dose: how well the dosed twin is told from the reasoning one.
+
+    `null` is the same-mechanism null: the largest AUC of 19 tries in which the two explanations of every sample are
+    exchanged at random, so that there is nothing to find. `detected`: the interval lies above 0.5 and the AUC above the
+    null. A model of dose 0, where the run has one, is the null in the flesh.
+    """
+    rows = relational(scores)
+    doses = dosed(rows["model"].unique().tolist()).get(family, {})
+    found = []
+    for name, dose in sorted(doses.items(), key=lambda item: item[1]):
+        for explainer, pair in told(rows, f"{family}.pure", name, folds=folds).items():
+            rng = generator(seed, explainer, "grid/verdict")
+            estimate = pair.auc(rng, folds)
+            swaps = generator(seed, explainer, "grid/null").random((DRAWS, len(pair.samples))) < 0.5
+            null = max(pair.auc(rng, folds, swap).value for swap in swaps)
+            found.append(
+                {
+                    "explainer": explainer, "dose": dose, "auc": estimate.value, "low": estimate.low,
+                    "high": estimate.high, "null": null, "samples": len(pair.samples), "features": ", ".join(pair.used),
+                    "detected": estimate.low > 0.5 and estimate.value > null,
+                }
+            )  # fmt: skip
+    return pd.DataFrame(found, columns=COLUMNS).sort_values(["explainer", "dose"], ignore_index=True)
+
+
+def detection_threshold(curve: pd.DataFrame) -> pd.Series[float]:
+    """Per explainer the smallest dose from which on every dose is detected; NaN where none is."""
+
+    def smallest(group: pd.DataFrame) -> float:
+        seen = group.sort_values("dose", ascending=False)
+        lasting = seen[seen["detected"].cummin()]
+        return float(lasting["dose"].min()) if len(lasting) else float("nan")
+
+    return pd.Series({name: smallest(group) for name, group in curve.groupby("explainer")}, dtype=float)
+
+
+def dose_findings(scores: pd.DataFrame, section: str) -> Iterator[Finding]:
+    for family in dosed(scores["model"].unique().tolist()):
+        curve = dose_curve(scores, family)
+        if curve.empty:
+            continue
+        threshold = detection_threshold(curve)
+        ranked = sorted(threshold.index, key=lambda name: (is_control(name), np.nan_to_num(threshold[name], nan=2.0)))
+        sentences = [
+            f"{name} shows the shortcut of {family} from dose {threshold[name]:g} on."
+            if np.isfinite(threshold[name])
+            else f"{name} does not show the shortcut of {family} at any dose of this run."
+            for name in ranked
+        ]
+        series = [
+            Series(name, *(tuple(group[c].tolist()) for c in ("dose", "auc", "low", "high")))
+            for name, group in curve.groupby("explainer")
+        ]
+        yield Finding(
+            title=f"How strong must the shortcut be? {family}",
+            about="The twin of dose p mixes (1 - p) reasoning and p shortcut at its logits. AUC of telling it from the "
+            "reasoning twin, with a 95 % interval; `null` is the largest of 19 tries without any difference. A dose is "
+            "detected where the interval lies above 0.5 and the AUC above the null; the threshold is the smallest dose "
+            "from which on all are.",
+            sentences=tuple(sentences),
+            columns=(*curve.columns, "threshold"),
+            rows=tuple(
+                (*row[:-1], "yes" if row[-1] else "no", number(threshold[row[0]]))
+                for row in curve.itertuples(index=False, name=None)
+            ),
+            section=section,
+            figures=(
+                Figure(f"Dose and detection: {family}", "lines", "dose of the shortcut", "AUC", tuple(series),
+                       lines=(("blind", 0.5),)),
+            ),
+        )  # fmt: skip

@@ -1,0 +1,116 @@
+"""Rows of protocol `grid` with short names: which twin of which family, which bucket, what the model said."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from assay.kernel.errors import BadInput
+from assay.kernel.identity import generator
+from assay.kernel.typing import Scalar
+from assay.statistics import Estimate, bootstrap_mean
+
+BUCKET = ["form", "qtype", "depth", "density"]
+META = ("mode", "bucket", "preset", "seed", "index", *BUCKET)
+ANCHORED = ("SO", "CO", "M", "CMP")
+_QTYPES = ("A", "SO", "CO", "M", "CMP", "REL")
+_TWIN = re.compile(r"^(?P<family>.+)\.(?P<twin>pure|spur)(?P<world> \(.*\))?$")
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A twin on the samples of one mode (gridvqax2026 section 5.1)."""
+
+    twin: str
+    mode: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.twin} twin on {self.mode}"
+
+
+PURE, SPUR, CROSS = Scenario("pure", "pure"), Scenario("spur", "spur"), Scenario("spur", "pure")
+SCENARIOS = (PURE, SPUR, CROSS)
+
+
+def tidy(scores: pd.DataFrame) -> pd.DataFrame:
+    """The columns that findings read; `family` and `twin` are empty for models that are no twins."""
+    missing = [f"meta.{name}" for name in META if f"meta.{name}" not in scores]
+    if missing:
+        raise BadInput(
+            f"these rows are not of protocol grid on the grid world: no {missing[0]}. "
+            "Run the protocol on the dataset `grid`."
+        )
+    plain = ["model", "explainer", "metric", "sample", "answer", "expected", "value", "status"]
+    rows = scores[[*plain, *(f"meta.{name}" for name in META)]]
+    rows = rows.rename(columns={f"meta.{name}": name for name in META})
+    twins = {name: twin_of(name) for name in rows["model"].unique()}
+    return rows.assign(
+        family=rows["model"].map({name: family for name, (family, _) in twins.items()}),
+        twin=rows["model"].map({name: twin for name, (_, twin) in twins.items()}),
+    )
+
+
+def twin_of(model: str) -> tuple[str, str]:
+    """Family and twin of a model by its name; both empty for one that is no twin.
+
+    >>> twin_of("gridnet.spur"), twin_of("gridprog.pure (6×6 of 16 px)"), twin_of("llava")
+    (('gridnet', 'spur'), ('gridprog (6×6 of 16 px)', 'pure'), ('', ''))
+    """
+    found = _TWIN.match(model)
+    return (f"{found['family']}{found['world'] or ''}", found["twin"]) if found else ("", "")
+
+
+def families(rows: pd.DataFrame) -> list[str]:
+    """Families of which both twins are there."""
+    found = rows[["family", "twin"]].drop_duplicates()
+    return sorted(name for name, group in found.groupby("family") if name and set(group["twin"]) == {"pure", "spur"})
+
+
+def scenario(rows: pd.DataFrame, family: str, which: Scenario) -> pd.DataFrame:
+    return rows[(rows["family"] == family) & (rows["twin"] == which.twin) & (rows["mode"] == which.mode)]
+
+
+def in_paper_order(table: pd.DataFrame) -> pd.DataFrame:
+    """Form 0 before form 1, types as the paper lists them, then depth and density."""
+    by = [column for column in BUCKET if column in table]
+    return table.sort_values(by, key=_rank, kind="stable", ignore_index=True)
+
+
+def _rank(column: pd.Series[object]) -> pd.Series[object]:
+    return column.map({name: place for place, name in enumerate(_QTYPES)}) if column.name == "qtype" else column
+
+
+def is_control(explainer: str) -> bool:
+    return explainer.startswith("control/")
+
+
+def mean_with_interval(values: npt.ArrayLike, name: str) -> Estimate:
+    """The mean with a 95 % bootstrap interval; the stream of draws is that of the name."""
+    return bootstrap_mean(np.asarray(values, dtype=np.float64), rng=generator(0, name, "grid/findings"), resamples=1000)
+
+
+def difference(first: npt.ArrayLike, second: npt.ArrayLike, name: str) -> Estimate:
+    """Mean of first less mean of second, of different samples, with a 95 % interval (Welch, normal)."""
+    one, two = (np.asarray(v, dtype=np.float64) for v in (first, second))
+    dropped = int(np.isnan(one).sum() + np.isnan(two).sum())
+    one, two = one[~np.isnan(one)], two[~np.isnan(two)]
+    n = len(one) + len(two)
+    if len(one) < 2 or len(two) < 2:
+        return Estimate(np.nan, np.nan, np.nan, np.nan, n, dropped)
+    value = float(one.mean() - two.mean())
+    se = float(np.sqrt(one.var(ddof=1) / len(one) + two.var(ddof=1) / len(two)))
+    return Estimate(value, se, value - 1.96 * se, value + 1.96 * se, n, dropped)
+
+
+def number(value: float) -> Scalar:
+    """A number for a table; None where there is none."""
+    return float(value) if np.isfinite(value) else None
+
+
+def show(found: Estimate, digits: int = 3) -> str:
+    return f"{found.value:.{digits}f} ({found.low:.{digits}f} to {found.high:.{digits}f})"

@@ -1,0 +1,170 @@
+"""RQ2: do local explainers follow the relations, or the area of what they are held against?
+
+Plain mass grows with the mask: a uniform map scores the mask's area. So every effect the paper reads off RMA (dense
+grids score higher, existence questions lower) is shown for the corrected mass too, on which a uniform map scores 0 and
+the truth 1. And every score is shown between its floor (noise, or the same everywhere) and its ceiling (the oracle).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+
+from assay.kernel.finding import Figure, Finding, Series
+from assay.kernel.typing import Scalar
+from assay.protocols.grid.frames import (
+    PURE,
+    difference,
+    families,
+    is_control,
+    mean_with_interval,
+    number,
+    scenario,
+    show,
+)
+from assay.statistics import Estimate
+
+SECTION = "RQ2: relations, or the volume of the mask?"
+FLOORS, CEILING = ("control/random", "control/uniform"), "control/oracle"
+_EFFECTS = ("mass", "corrected_mass", "iou")
+
+
+def effect(rows: pd.DataFrame, explainer: str, metric: str, column: str, high: float, low: float) -> Estimate:
+    """Mean where `column` is `high` less mean where it is `low`, over the question types that have both."""
+    mine = rows[(rows["explainer"] == explainer) & (rows["metric"] == metric)]
+    if column == "form":
+        mine = mine[mine["qtype"] != "CMP"]  # comparisons come in one form only
+    return difference(mine[mine[column] == high]["value"], mine[mine[column] == low]["value"], metric)
+
+
+def dime_gain(rows: pd.DataFrame, metric: str) -> dict[str, Estimate]:
+    """Interaction map less unimodal map of DIME on the same samples, for every pair of settings that the run has."""
+    mine = rows[rows["metric"] == metric]
+    names = [name for name in mine["explainer"].unique() if name.startswith("interaction/dime")]
+    found = {}
+    for name in names:
+        other = _unimodal(name, names)
+        if other is not None:
+            both = mine[mine["explainer"].isin([name, other])].pivot_table(
+                index=["model", "sample"], columns="explainer", values="value"
+            )
+            both = both.reindex(columns=[name, other])  # one of them may have no value at all
+            found[name] = mean_with_interval((both[name] - both[other]).to_numpy(), f"{name} {metric}")
+    return found
+
+
+def _unimodal(name: str, names: list[str]) -> str | None:
+    """The label of the same settings with part=uc, whatever the order of the parameters."""
+
+    def settings(label: str) -> set[str]:
+        return {part.strip() for part in label.partition("(")[2].rstrip(")").split(",")} - {""}
+
+    wanted = settings(name) | {"part=uc"}
+    return next((other for other in names if other != name and settings(other) == wanted), None)
+
+
+def findings(rows: pd.DataFrame) -> Iterator[Finding]:
+    for family in families(rows):
+        mine = scenario(rows, family, PURE)
+        yield _volume(mine, family)
+        yield _scale(mine, family)
+        yield from _dime(mine, family)
+
+
+def _explainers(rows: pd.DataFrame, metric: str) -> list[str]:
+    counted = rows[rows["metric"] == metric].groupby("explainer")["value"].count()
+    return sorted(counted[counted > 0].index, key=lambda name: (is_control(name), name))
+
+
+def _volume(rows: pd.DataFrame, family: str) -> Finding:
+    table: list[tuple[Scalar, ...]] = []
+    sentences = []
+    densities = sorted(rows["density"].unique())
+    sparse, dense = densities[0], densities[-1]
+    for name in _explainers(rows, "mass"):
+        row: list[Scalar] = [name]
+        found = {}
+        for metric in _EFFECTS:
+            found["density", metric] = effect(rows, name, metric, "density", dense, sparse)
+            found["form", metric] = effect(rows, name, metric, "form", 0, 1)
+        for one in found.values():
+            row += [number(one.value), number(one.low), number(one.high)]
+        table.append(tuple(row))
+        for kind, said in (("density", "dense grids"), ("form", "counting questions")):
+            plain, corrected = found[kind, "mass"], found[kind, "corrected_mass"]
+            if not is_control(name) and plain.low > 0 and not corrected.low > 0:
+                sentences.append(
+                    f"{name} on {family}: higher RMA on {said} ({show(plain, 2)}), none left once area is taken out "
+                    f"({show(corrected, 2)})."
+                )
+    columns = [
+        f"{kind} {metric} {part}".strip()
+        for metric in _EFFECTS
+        for kind in ("density", "form")
+        for part in ("", "low", "high")
+    ]
+    return Finding(
+        title=f"What density and form do: {family}, {PURE.name}",
+        about=f"`density`: mean at d{dense:g} less mean at d{sparse:g}; `form`: counting less existence (comparisons "
+        "left out), with 95 % intervals; for RMA (`mass`), RMA corrected for the area of the mask, and IoU. The row of "
+        "control/uniform shows what the area of the mask does by itself.",
+        sentences=tuple(sentences),
+        columns=("explainer", *columns),
+        rows=tuple(table),
+        section=SECTION,
+    )
+
+
+def _scale(rows: pd.DataFrame, family: str) -> Finding:
+    """Every score between its floor and its ceiling: 0 is the better of the floors, 1 the oracle."""
+    table: list[tuple[Scalar, ...]] = []
+    series = []
+    for metric in ("own_mass", "mass", "iou", "own_words"):
+        mine = rows[rows["metric"] == metric]
+        means = mine.groupby("explainer")["value"].mean()
+        counts = mine.groupby("explainer")["value"].agg(["count", "size"])
+        floor = max((float(means.get(name, np.nan)) for name in FLOORS), default=np.nan)
+        ceiling = float(means.get(CEILING, np.nan))
+        names = _explainers(rows, metric)
+        shown = []
+        for name in names:
+            where = (float(means[name]) - floor) / (ceiling - floor)
+            used, of = counts.loc[name]
+            table.append((metric, name, number(means[name]), f"{used}/{of}", number(floor), number(ceiling),
+                          number(where)))  # fmt: skip
+            shown.append(number(where))
+        series.append(Series(metric, tuple(names), tuple(shown)))  # type: ignore[arg-type]  # floats or None
+    return Finding(
+        title=f"Between floor and ceiling: {family}, {PURE.name}",
+        about="`place` is 0 at the better of noise and the same score everywhere, and 1 at the oracle, which knows "
+        "what this model must use. Below 0 is worse than saying nothing.",
+        sentences=(),
+        columns=("score", "explainer", "mean", "used", "floor", "ceiling", "place"),
+        rows=tuple(table),
+        section=SECTION,
+        figures=(Figure(f"Place between floor and ceiling: {family}", "grid", "explainer", "place", tuple(series)),),
+    )
+
+
+def _dime(rows: pd.DataFrame, family: str) -> Iterator[Finding]:
+    table: list[tuple[Scalar, ...]] = []
+    sentences = []
+    for metric in ("mass", "corrected_mass", "iou", "own_words"):
+        for name, gain in dime_gain(rows, metric).items():
+            table.append((name, metric, number(gain.value), number(gain.low), number(gain.high), gain.n))
+            how = "gains" if gain.low > 0 else "loses" if gain.high < 0 else "cannot be shown to gain or lose"
+            sentences.append(
+                f"On {family}, the interaction map of DIME {how} {metric} over its unimodal map: {show(gain)}."
+            )
+    if table:
+        yield Finding(
+            title=f"DIME: what the interaction map gains over the unimodal one: {family}, {PURE.name}",
+            about="Multimodal interaction (MI) less unimodal contribution (UC), each explained by LIME, paired by "
+            "sample, with 95 % intervals.",
+            sentences=tuple(sentences),
+            columns=("explainer", "score", "gain", "low", "high", "samples"),
+            rows=tuple(table),
+            section=SECTION,
+        )

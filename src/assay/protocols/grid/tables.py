@@ -1,0 +1,100 @@
+"""The paper's tables: mean ± std per bucket (tables 5 to 8), and how often models are right (tables 3 and 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pandas as pd
+
+from assay.kernel.finding import Figure, Finding, Series
+from assay.protocols.grid.frames import BUCKET, SCENARIOS, Scenario, families, in_paper_order, number, scenario
+
+TITLES = {"mass": "RMA", "iou": "IoU"}
+
+
+def bucket_table(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
+    """Long form: form, qtype, depth, density, explainer, mean, std (population, as published), used, of.
+
+    `used` counts the samples that have a value, `of` all samples: what is missing is said, never averaged over.
+    """
+    chosen = rows[rows["metric"] == metric]
+    grouped = chosen.groupby([*BUCKET, "explainer"], observed=True)["value"]
+    table = grouped.agg(mean="mean", std=lambda v: v.std(ddof=0), used="count", of="size").reset_index()
+    return in_paper_order(table)
+
+
+def accuracy_table(rows: pd.DataFrame) -> pd.DataFrame:
+    """Long form: model, mode, form, qtype, depth, density, right, of. Samples that no model could answer count as of."""
+    once = rows.drop_duplicates(["model", "mode", "sample"])
+    once = once.assign(right=once["answer"] == once["expected"])
+    grouped = once.groupby(["model", "mode", *BUCKET], observed=True)["right"]
+    return in_paper_order(grouped.agg(right="sum", of="size").reset_index())
+
+
+def bucket_findings(rows: pd.DataFrame) -> Iterator[Finding]:
+    """A table for each family, scenario and metric, laid out as the paper's: buckets down, explainers across."""
+    for family in families(rows):
+        for which in SCENARIOS:
+            mine = scenario(rows, family, which)
+            for metric, title in TITLES.items():
+                table = bucket_table(mine, metric)
+                table = table.groupby("explainer").filter(lambda group: group["used"].sum() > 0)
+                if len(table):
+                    yield _bucket_finding(table, family, which, title)
+
+
+def _bucket_finding(table: pd.DataFrame, family: str, which: Scenario, title: str) -> Finding:
+    explainers = sorted(table["explainer"].unique())
+    table = table.assign(
+        cell=[_cell(m, s, u, o) for m, s, u, o in zip(*(table[c] for c in ("mean", "std", "used", "of")), strict=True)]
+    )
+    wide = in_paper_order(table.pivot(index=BUCKET, columns="explainer", values="cell").reset_index())
+    means = in_paper_order(table.pivot(index=BUCKET, columns="explainer", values="mean").reset_index())
+    names = [f"{q} D{d} F{f} d{r:g}" for f, q, d, r in means[BUCKET].itertuples(index=False)]
+    series = tuple(Series(name, tuple(names), tuple(map(_known, means[name]))) for name in explainers)
+    return Finding(
+        title=f"{title} per bucket: {family}, {which.name}",
+        about="Mean ± standard deviation in per cent against anchors and targets, as tables 5 to 8 of the paper; "
+        "(used/all) where some samples have no value. Unrounded: `assay.protocols.grid.tables.bucket_table`.",
+        sentences=(),
+        columns=("form", "type", "depth", "density", *explainers),
+        rows=tuple(tuple(row) for row in wide[[*BUCKET, *explainers]].astype(object).itertuples(index=False)),
+        section="Tables 5 to 8: every bucket",
+        figures=(Figure(f"{title}, {family}, {which.name}", "grid", "bucket", title, series),),
+    )
+
+
+def _cell(mean: float, std: float, used: int, of: int) -> str:
+    if not used:
+        return f"none (0/{of})"
+    shown = f"{100 * mean:.1f} ± {100 * std:.1f}"
+    return shown if used == of else f"{shown} ({used}/{of})"
+
+
+def _known(value: float) -> float | None:
+    return number(value)  # type: ignore[return-value]  # a float or None
+
+
+def accuracy_findings(rows: pd.DataFrame) -> Iterator[Finding]:
+    """How often each model is right, bucket by bucket: for any model, twin or not."""
+    table = accuracy_table(rows)
+    for mode, part in table.groupby("mode"):
+        models = sorted(part["model"].unique())
+        wide = part.assign(share=part["right"] / part["of"])
+        wide = in_paper_order(wide.pivot(index=BUCKET, columns="model", values="share").reset_index())
+        total = part.groupby("model")[["right", "of"]].sum()
+        yield Finding(
+            title=f"Right answers on {mode} samples",
+            about="Share of questions answered rightly, by bucket (tables 3 and 4 of the paper).",
+            sentences=tuple(
+                f"{name} answers {total.loc[name, 'right'] / total.loc[name, 'of']:.1%} of "
+                f"{total.loc[name, 'of']} {mode} questions rightly."
+                for name in models
+            ),
+            columns=("form", "type", "depth", "density", *models),
+            rows=tuple(
+                (*row[:4], *(number(value) for value in row[4:]))
+                for row in wide[[*BUCKET, *models]].astype(object).itertuples(index=False, name=None)
+            ),
+            section="The models",
+        )

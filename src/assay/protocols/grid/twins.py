@@ -1,0 +1,72 @@
+"""Is each twin what its name says? Judged by the answers of the run itself, before anything is said of explainers."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from assay.kernel.finding import Finding
+from assay.models.claims import bar_for
+from assay.protocols.grid.frames import number
+from assay.protocols.grid.yardstick import known_answers
+
+_SAYS = {"pure": "truth", "spur": "shortcut"}
+
+
+def twin_table(rows: pd.DataFrame) -> pd.DataFrame:
+    """One row per twin and mode: right, follows (said what its mechanism says), of, needed, holds.
+
+    `needed` is the share that twins of this family must reach (`assay.models.claims`); a pure twin answers for pure
+    samples only, since nothing was asked of it on others.
+    """
+    twins = rows[rows["twin"] != ""].drop_duplicates(["model", "mode", "sample"])
+    known = known_answers(twins)
+    found = []
+    for (model, twin, mode), group in twins.groupby(["model", "twin", "mode"], observed=True):
+        own = known.loc[group["sample"], _SAYS[str(twin)]].to_numpy()
+        follows = float((group["answer"].to_numpy() == own).mean())
+        bar = bar_for(str(model))
+        needed = bar.overall if twin == mode else bar.follows if twin == "spur" else float("nan")
+        found.append(
+            {
+                "model": model, "mode": mode, "right": float((group["answer"] == group["expected"]).mean()),
+                "follows": follows, "of": len(group), "needed": needed, "holds": not follows < needed - 1e-9,
+            }
+        )  # fmt: skip
+    return pd.DataFrame(found, columns=["model", "mode", "right", "follows", "of", "needed", "holds"])
+
+
+def unproven(rows: pd.DataFrame) -> dict[str, str]:
+    """Twins that do not do what their name says, and what they did instead."""
+    table = twin_table(rows)
+    return {
+        row["model"]: f"{row['model']} follows its mechanism on {row['follows']:.1%} of {row['of']} {row['mode']} "
+        f"samples only ({row['needed']:.0%} needed)"
+        for row in table[~table["holds"]].to_dict("records")
+    }
+
+
+def twin_finding(rows: pd.DataFrame) -> Finding | None:
+    table = twin_table(rows)
+    if table.empty:
+        return None
+    failed = table[~table["holds"]]
+    sentences = [
+        f"{row['model']} does not hold up: it says what its mechanism says on {row['follows']:.1%} of {row['of']} "
+        f"{row['mode']} samples, {row['needed']:.0%} are needed. Read everything about it with that in mind."
+        for row in failed.to_dict("records")
+    ]
+    if failed.empty:
+        sentences.append("Every twin of this run answered as its mechanism does, as often as is asked of its family.")
+    return Finding(
+        title="Do the twins do what their name says?",
+        about="`follows` is the share of answers that the twin's mechanism gives (the truth for pure, the count of "
+        "whatever matches the words for spur), by the independent executor. On the other samples a twin's own truth "
+        "is unknown: own_mass and own_words leave them out. `assay train` verifies by intervention as well.",
+        sentences=tuple(sentences),
+        columns=tuple(table.columns),
+        rows=tuple(
+            (m, mode, right, follows, int(of), number(needed), "yes" if holds else "no")
+            for m, mode, right, follows, of, needed, holds in table.itertuples(index=False, name=None)
+        ),
+        section="The models",
+    )

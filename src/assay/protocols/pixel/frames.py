@@ -1,0 +1,119 @@
+"""What the findings of `pixel` share: means with intervals, and the paper's names of explainers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from assay.kernel.identity import generator
+from assay.statistics import Estimate, bootstrap_mean, paired_difference
+
+if TYPE_CHECKING:
+    from assay.results.run import Run
+
+TRUTH, SINGLE = "control/planted_shapley", "control/planted_deletion"
+PAPER_NAMES = {
+    "gradient/deconvnet": "Deconvnet",
+    "gradient/gradient": "Gradient",
+    "gradient/guided_backprop": "GBP",
+    "gradient/input_x_gradient": "IxG",
+    "cam/gradcam": "Grad-CAM",
+    "gradient/integrated_gradients": "IG",
+    "gradient/deeplift": "DeepLift",
+    "gradient/gradient_shap": "GradientSHAP",
+    "perturbation/occlusion": "Occlusion",
+    "perturbation/lime": "LIME",
+    "shapley/kernel_shap": "KernelSHAP",
+    "perturbation/rise": "RISE",
+    "perturbation/extremal": "EP",
+    "attention/rollout": "AR",
+    SINGLE: "SD",
+    TRUTH: "Ours",
+}
+
+
+def base(explainer: str) -> str:
+    """The registered name, without parameters."""
+    return explainer.partition("(")[0]
+
+
+def paper_name(explainer: str) -> str:
+    return PAPER_NAMES.get(base(explainer), explainer)
+
+
+def is_method(explainer: str) -> bool:
+    """Controls (noise, the truth itself) are references, not competitors."""
+    return not explainer.startswith("control/")
+
+
+@dataclass(frozen=True, eq=False)
+class Scored:
+    """Rows of one run of `pixel`."""
+
+    run: Run
+
+    @cached_property
+    def rows(self) -> pd.DataFrame:
+        return self.run.scores()
+
+    @cached_property
+    def models(self) -> list[str]:
+        return sorted(self.rows["model"].unique())
+
+    @cached_property
+    def judged(self) -> list[str]:
+        """Models that the shortcut decides at least some images of."""
+        found = self.rows[(self.rows["metric"] == "weighted_iou") & self.rows["value"].notna()]
+        return [model for model in self.models if model in set(found["model"])]
+
+    def explainers(self, model: str) -> list[str]:
+        """By the paper's order, then by name."""
+        order = list(PAPER_NAMES)
+        found = self.rows.loc[self.rows["model"] == model, "explainer"].unique()
+        return sorted(found, key=lambda name: (order.index(base(name)) if base(name) in order else len(order), name))
+
+    def wide(self, model: str, metric: str) -> pd.DataFrame:
+        """One row per sample and dataset, one column per explainer; NaN where there is no value."""
+        rows = self.rows[(self.rows["model"] == model) & (self.rows["metric"] == metric)]
+        return rows.pivot_table(
+            index=["dataset", "sample"], columns="explainer", values="value", dropna=False, observed=True
+        )
+
+    def mean(self, model: str, metric: str, explainer: str) -> Estimate:
+        table = self.wide(model, metric)
+        values = table[explainer] if explainer in table else pd.Series(dtype=float)
+        return bootstrap_mean(values.to_numpy(float), rng=generator(0, f"{model}/{explainer}", metric), resamples=1000)
+
+    def difference(self, model: str, metric: str, first: str, second: str) -> Estimate:
+        """Mean of first - second over the images that both have."""
+        table = self.wide(model, metric)
+        rng = generator(0, f"{model}/{first}/{second}", metric)
+        return paired_difference(table[first].to_numpy(float), table[second].to_numpy(float), rng=rng, resamples=1000)
+
+    def has(self, metric: str) -> bool:
+        return bool((self.rows["metric"] == metric).any())
+
+    def detail(self, metric: str) -> tuple[pd.DataFrame, np.ndarray[Any, Any]]:
+        """Keys and arrays of the rows that have any."""
+        keys, values = self.run.details(metric)
+        if not len(keys):
+            return keys, values
+        whole = np.isfinite(values).all(axis=1)
+        return keys[whole].reset_index(drop=True), values[whole].astype(np.float64)
+
+    def truths(self, model: str) -> tuple[pd.DataFrame, np.ndarray[Any, Any]]:
+        """One row per image: D values, D errors, then error, spread, trials, passes, gap (`protocol._told`)."""
+        keys, values = self.detail("weighted_iou")
+        first = (keys["model"] == model) & ~keys.duplicated(["model", "dataset", "sample"])
+        return keys[first].reset_index(drop=True), values[first.to_numpy()]
+
+
+def said(found: Estimate) -> str:
+    """A mean with its interval."""
+    if not np.isfinite(found.low):
+        return f"{found.value:.3f}"
+    return f"{found.value:.3f} [{found.low:.3f}, {found.high:.3f}]"

@@ -1,0 +1,47 @@
+"""Figure 3 of pixelrules2024: one image per model, each explainer's map at pixel zoom around the patch."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from assay.kernel.finding import Figure, Finding, Series
+from assay.protocols.pixel.frames import TRUTH, Scored, base, is_method, paper_name
+
+
+def gallery(scored: Scored) -> list[Finding]:
+    """Close-ups of the image whose truth is known best for the size of its values."""
+    keys, maps = scored.detail("hit")
+    found = []
+    for model in scored.judged:
+        where, told = scored.truths(model)
+        size = (told.shape[1] - 5) // 2
+        clear = told[:, :size].std(axis=1) / np.maximum(told[:, 2 * size], 1e-6)
+        chosen = where.iloc[int(np.argmax(clear))]
+        figures = []
+        for name in scored.explainers(model):
+            mine = (keys["model"] == model) & (keys["explainer"] == name) & (keys["sample"] == chosen["sample"])
+            if mine.any() and (is_method(name) or base(name) == TRUTH):
+                figures.append(_close_up(paper_name(name), maps[mine.to_numpy()][0]))
+        truth = told[int(np.argmax(clear)), :size]
+        rows = tuple((int(k), float(truth[k]), float(told[int(np.argmax(clear)), size + k])) for k in range(size))
+        found.append(
+            Finding(
+                title=f"Close-ups of image {chosen['sample']}, {model}",
+                about="Each square is one pixel of the image around the patch, coloured by the map's value there; maps "
+                "are scaled to at most 1 over the whole image. The table has the truth: the Shapley value of every "
+                "pixel of the patch, row by row.",
+                sentences=(),
+                columns=("pixel", "Shapley value", "standard error"),
+                rows=rows,
+                section="Figure 3: close-ups",
+                figures=tuple(figures),
+            )
+        )
+    return found
+
+
+def _close_up(name: str, values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> Figure:
+    side = round(len(values) ** 0.5)
+    grid = values[: side * side].reshape(side, side)
+    rows = tuple(Series(f"{r + 1}", tuple(range(1, side + 1)), tuple(grid[r].tolist())) for r in range(side))
+    return Figure(f"Figure 3: {name}", "grid", "column", "row", rows)

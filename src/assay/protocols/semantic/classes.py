@@ -1,0 +1,105 @@
+"""Class by class: the best and the worst, how far each lies from the rest, and those that are taken for another."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from assay.kernel.finding import Finding
+from assay.kernel.identity import generator
+from assay.protocols.semantic.levels import KEYS, per_class
+from assay.statistics import Estimate, adjust, bootstrap_mean
+
+SECTION = "Classes"
+_LISTED, _FEWEST, _PAIRS = 5, 3, 60
+
+
+def extremes(table: pd.DataFrame) -> Finding | None:
+    classes = per_class(table)
+    classes = classes[classes["predictions"] >= min(_FEWEST, int(classes["predictions"].max()))]
+    rows: list[tuple[Any, ...]] = []
+    for keys, group in classes.groupby(KEYS, sort=True):
+        ordered = group.sort_values(["sss", "label"])
+        count = min(_LISTED, len(ordered) // 2)
+        for end, part in (("lowest", ordered.head(count)), ("highest", ordered.tail(count).iloc[::-1])):
+            for row in part.itertuples():
+                rows.append((*keys, end, row.label, row.sss, row.gain, row.outside, row.predictions))
+    if not rows:
+        return None
+    return Finding(
+        title="Classes with the lowest and the highest SSS",
+        about="Mean SSS by explained class. Small objects have a high SSS by chance alone (`outside`), so read it with "
+        "`gain`, which is corrected for that.",
+        sentences=(),
+        columns=(*KEYS, "end", "class", "SSS", "gain", "outside", "predictions"),
+        rows=tuple(rows),
+        section=SECTION,
+    )
+
+
+def bias(table: pd.DataFrame) -> Finding | None:
+    """Every class against the rest of its model, with intervals corrected for looking at all of them."""
+    rows: list[list[Any]] = []
+    scored = table.dropna(subset=["sss", "gain"])
+    for keys, group in scored.groupby(KEYS, sort=True):
+        centre = group.groupby("label")["gain"].mean().mean()
+        for label, part in group.groupby("label"):
+            if len(part) < _FEWEST:
+                continue
+            gap = _estimate(part["gain"] - centre, *map(str, keys), str(label), clusters=part["image"])
+            rows.append([*keys, label, len(part), float(part["sss"].mean()), gap.value, gap.low, gap.high, gap.p])
+    if not rows:
+        return None
+    corrected = adjust([row[-1] for row in rows], "holm")
+    told = [(row, p) for row, p in zip(rows, corrected, strict=True) if p < 0.05]
+    sentences = [
+        f"{row[0]} with {row[2]}: {row[3]} is explained {'better' if row[6] > 0 else 'worse'} than its other classes "
+        f"(gain {row[6]:+.2f} [{row[7]:+.2f}, {row[8]:+.2f}])."
+        for row, _ in sorted(told, key=lambda one: one[0][6])[:10]
+    ]
+    return Finding(
+        title="Bias by class",
+        about="How far the gain of a class lies from the mean over the classes of the same model and explainer. p is "
+        "corrected (Holm) over all classes listed; classes with fewer than three predictions are left out.",
+        sentences=tuple(sentences),
+        columns=(*KEYS, "class", "predictions", "SSS", "gain minus mean", "low", "high", "p"),
+        rows=tuple((*row[:-1], float(p)) for row, p in zip(rows, corrected, strict=True)),
+        section=SECTION,
+    )
+
+
+def confusable(table: pd.DataFrame) -> Finding | None:
+    """Pairs of classes that the model takes for one another, and whether it looks at both alike (Case 4)."""
+    first = table[(table["rank"] == 1) & (table["explainer"] == sorted(table["explainer"])[0])]
+    wrong = first[(first["correct"] < 0.5) & first["own"].notna() & first["expected"].notna()]
+    counts: dict[tuple[Any, ...], int] = {}
+    for row in wrong.itertuples():
+        pair = (row.model, row.dataset, *sorted((str(row.expected), str(row.own))))
+        counts[pair] = counts.get(pair, 0) + 1
+    rows: list[tuple[Any, ...]] = []
+    for (model, dataset, a, b), count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
+        own = table[(table["model"] == model) & (table["dataset"] == dataset)]
+        for explainer, group in own.groupby("explainer"):
+            one, two = (group.loc[group["label"] == label, "sss"].dropna() for label in (a, b))
+            if len(one) >= _FEWEST and len(two) >= _FEWEST:
+                ea, eb = (_estimate(v, model, dataset, str(explainer), n) for v, n in ((one, a), (two, b)))
+                apart = ea.low > eb.high or eb.low > ea.high
+                rows.append(
+                    (model, dataset, str(explainer), a, b, count, ea.value, eb.value, ea.value - eb.value, apart)
+                )
+    if not rows:
+        return None
+    return Finding(
+        title="Classes that are taken for one another",
+        about="Pairs that the model confused at least once, with the SSS of each: a gap says that it looks at one of "
+        "two similar classes in the right place and not at the other. `apart`: their 95 % intervals do not overlap.",
+        sentences=(),
+        columns=(*KEYS, "class", "other", "confused", "SSS", "SSS of other", "difference", "apart"),
+        rows=tuple(rows[:_PAIRS]),
+        section=SECTION,
+    )
+
+
+def _estimate(values: pd.Series, *parts: str, clusters: pd.Series | None = None) -> Estimate:
+    return bootstrap_mean(values, rng=generator(0, "\0".join(parts), "semantic/class"), clusters=clusters)

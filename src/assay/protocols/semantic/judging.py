@@ -1,0 +1,197 @@
+"""Judges of SemScore's claims: each by intervals, each "cannot tell" where the run does not decide."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from assay.kernel.claim import Agreement, Claim
+from assay.kernel.identity import generator
+from assay.protocols.published import Table
+from assay.protocols.semantic.classes import confusable
+from assay.protocols.semantic.reasons import kinds
+from assay.statistics import Estimate, adjust, bootstrap_mean, paired_difference, spearman
+
+if TYPE_CHECKING:
+    from assay.results.run import Run
+
+Names = tuple[str, ...]
+_SMALL = 0.2  # a correlation within ± this is no more than weak
+
+
+def lowest(
+    images: pd.DataFrame, table: Table, methods: Mapping[str, str], names: Names, where: str, text: str, spec: str
+) -> Claim:
+    """`names` lie below the mean of all other models of the table."""
+    return _ordered(images, table, methods, names, None, where, text, spec, sign=-1)
+
+
+def highest(
+    images: pd.DataFrame, table: Table, methods: Mapping[str, str], names: Names, where: str, text: str, spec: str
+) -> Claim:
+    return _ordered(images, table, methods, names, None, where, text, spec, sign=1)
+
+
+def higher(
+    images: pd.DataFrame, table: Table, methods: Mapping[str, str], names: Names, where: str, text: str, spec: str,
+    than: Names | None = None,
+) -> Claim:  # fmt: skip
+    """`names` lie above `than`, or above all other models of the table."""
+    return _ordered(images, table, methods, names, than, where, text, spec, sign=1)
+
+
+def _ordered(
+    images: pd.DataFrame, table: Table, methods: Mapping[str, str], names: Names, than: Names | None, where: str,
+    text: str, spec: str, sign: int,
+) -> Claim:  # fmt: skip
+    """Two groups of models, method by method: means over images paired, over the models that the run has."""
+    models = [str(row[0]) for row in table.rows]
+    others = [m for m in models if m not in names] if than is None else list(than)
+    holds = 0
+    for column in table.columns[1:]:
+        values = dict(zip(models, (float(str(v)) for v in table.column(column)), strict=True))
+        gap = np.mean([values[m] for m in names]) - np.mean([values[m] for m in others])
+        holds += bool(sign * gap > 0)
+    published = f"holds on average under {holds} of {len(table.columns) - 1} methods of {table.number.lower()}"
+    gaps: dict[str, Estimate] = {}
+    for column in table.columns[1:]:
+        wide = images[images["method"] == methods[column]].pivot_table(index="image", columns="model", values="sss")
+        mine, rest = [m for m in names if m in wide], [m for m in others if m in wide]
+        if mine and rest:
+            rng = generator(0, f"{text}\0{column}", "semantic/claim")
+            gaps[column] = paired_difference(wide[mine].mean(axis=1), wide[rest].mean(axis=1), rng=rng)
+    if not gaps:
+        return Claim(text, where, published, "-", "cannot tell", f"the run lacks these models; see the spec {spec}")
+    clear = {k: bool(g.low > 0 or g.high < 0) for k, g in gaps.items()}
+    right = [k for k, g in gaps.items() if clear[k] and sign * g.value > 0]
+    wrong = [k for k, g in gaps.items() if clear[k] and sign * g.value < 0]
+    ours = "; ".join(f"{k} {g.value:+.3f} [{g.low:+.3f}, {g.high:+.3f}]" for k, g in gaps.items())
+    verdict: Agreement = "cannot tell"
+    if 2 * len(right) > len(gaps):
+        verdict = "agree"
+    elif 2 * len(wrong) > len(gaps):
+        verdict = "disagree"
+    return Claim(
+        text, where, published, ours, verdict, f"clear in the claimed direction under {len(right)} of {len(gaps)}"
+    )
+
+
+def methods_differ(images: pd.DataFrame) -> Claim:
+    text, where = "SSS depends strongly on the explanation method", "section 4.1, figure 2"
+    best: tuple[float, str, str] | None = None
+    for (model, dataset), group in images.groupby(["model", "dataset"]):
+        wide = group.pivot_table(index="image", columns="explainer", values="sss")
+        wide = wide[[name for name in wide if not str(name).startswith("control/")]]
+        if wide.shape[1] < 2:
+            continue
+        means = wide.mean()
+        low, high = str(means.idxmin()), str(means.idxmax())
+        gap = paired_difference(
+            wide[high], wide[low], rng=generator(0, f"{model}\0{dataset}", "semantic/methods"),
+            confidence=1 - 0.05 / max(1, wide.shape[1] * (wide.shape[1] - 1) / 2),
+        )  # fmt: skip
+        if best is None or gap.low > best[0]:
+            best = gap.low, f"{model}: {high} - {low} = {gap.value:.3f} [{gap.low:.3f}, {gap.high:.3f}]", str(model)
+    published = "table 1: 0.14 to 0.58 for FlexiViT alone"
+    if best is None:
+        return Claim(text, where, published, "-", "cannot tell", "the run has fewer than two methods")
+    verdict: Agreement = "agree" if best[0] > 0.05 else "cannot tell"
+    return Claim(text, where, published, best[1], verdict, "interval corrected for choosing the extreme pair")
+
+
+def orthogonal(rows: pd.DataFrame) -> Claim:
+    """Weak in every combination agrees; strong in any, after correction, disagrees."""
+    text, where = "SSS says something that confidence does not", "section 1"
+    found: list[tuple[str, Estimate]] = []
+    groups = list(rows.dropna(subset=["sss", "confidence"]).groupby(["model", "dataset", "explainer"]))
+    for keys, group in groups:
+        if len(group) >= 10 and group["confidence"].nunique() > 2 and not str(keys[2]).startswith("control/"):
+            rng = generator(0, "\0".join(map(str, keys)), "semantic/orthogonal")
+            rho = spearman(
+                group["sss"], group["confidence"], rng=rng, clusters=group["image"], confidence=1 - 0.05 / len(groups)
+            )
+            found.append((f"{keys[0]} · {keys[2]}", rho))
+    published = "stated, no number"
+    if not found:
+        return Claim(text, where, published, "-", "cannot tell", "too few predictions with a confidence")
+    widest = max(found, key=lambda one: abs(one[1].value))
+    ours = f"largest |ρ|: {widest[0]} {widest[1].value:+.2f} [{widest[1].low:+.2f}, {widest[1].high:+.2f}]"
+    verdict: Agreement = "cannot tell"
+    if all(-2 * _SMALL < e.low and e.high < 2 * _SMALL for _, e in found):
+        verdict = "agree"
+    elif any(e.low > 2 * _SMALL or e.high < -2 * _SMALL for _, e in found):
+        verdict = "disagree"
+    return Claim(text, where, published, ours, verdict, f"agrees where every |ρ| is shown to be below {2 * _SMALL:g}")
+
+
+def hidden_flaws(rows: pd.DataFrame) -> Claim:
+    """Shares are given with their interval; one example would be an anecdote."""
+    return _share(
+        rows, ("correct", "confident", "spurious"), "Some correct, confident predictions rest on spurious features",
+        "figure 3", "examples",
+    )  # fmt: skip
+
+
+def right_place_wrong_answer(rows: pd.DataFrame) -> Claim:
+    return _share(
+        rows, ("incorrect", "unsure", "on the class"), "Some wrong, unsure predictions look at the right place",
+        "appendix A.3", "examples",
+    )  # fmt: skip
+
+
+def _share(rows: pd.DataFrame, kind: tuple[str, str, str], text: str, where: str, published: str) -> Claim:
+    known = rows.dropna(subset=["sss", "correct", "own_confidence"])
+    known = known[~known["explainer"].str.startswith("control/")]
+    shares: list[tuple[str, Estimate]] = []
+    for keys, group in known.groupby(["model", "dataset", "explainer"]):
+        chosen = next(part for name, part in kinds(group) if name == kind)
+        inside = group.index.isin(chosen.index).astype(float)
+        rng = generator(0, "\0".join(map(str, keys)), f"semantic/{'/'.join(kind)}")
+        shares.append((f"{keys[0]} · {keys[2]}", bootstrap_mean(inside, rng=rng, clusters=group["image"])))
+    if not shares:
+        return Claim(text, where, published, "-", "cannot tell", "no prediction is known to be right or wrong")
+    corrected = adjust([share.p for _, share in shares], "holm")
+    name, most = max(shares, key=lambda one: one[1].value)
+    ours = f"up to {most.value:.1%} of predictions ({name})" if most.value > 0 else "none"
+    verdict: Agreement = "agree" if any(p < 0.05 for p in corrected) else "cannot tell"
+    return Claim(text, where, published, ours, verdict, "a share above zero, corrected over methods")
+
+
+def threshold_helps(run: Run) -> Claim:
+    """Needs the curves that `thresholds` of the protocol keeps."""
+    text, where, published = "A threshold lowers SSS by dropping faint noise", "appendix C", "figures 9 and 10"
+    thresholds = [float(t) for t in run.spec["protocol"].get("thresholds") or ()]
+    keys, values = run.details("sss")
+    if 0.0 not in thresholds or 0.6 not in thresholds or not len(keys):
+        return Claim(text, where, published, "-", "cannot tell", "run with protocol.thresholds that hold 0 and 0.6")
+    at = [thresholds.index(0.6), thresholds.index(0.0)]
+    gaps: dict[str, Estimate] = {}
+    for place, part in keys.groupby(["model", "dataset", "explainer"]):
+        if not str(place[2]).startswith("control/"):
+            both = values[part.index.to_numpy()][:, at].astype(np.float64)
+            rng = generator(0, "\0".join(map(str, place)), "semantic/threshold")
+            gaps[f"{place[0]} · {place[2]}"] = paired_difference(both[:, 0], both[:, 1], rng=rng)
+    down, up = (sum(bool(s * g.value > 0 and (g.low > 0 or g.high < 0)) for g in gaps.values()) for s in (-1, 1))
+    ours = "; ".join(f"{name} {gap.value:+.3f} [{gap.low:+.3f}, {gap.high:+.3f}]" for name, gap in gaps.items())
+    verdict: Agreement = "agree" if 2 * down > len(gaps) else "disagree" if 2 * up > len(gaps) else "cannot tell"
+    return Claim(text, where, published, ours, verdict, f"SSS at 0.6 minus SSS at 0, lower under {down} of {len(gaps)}")
+
+
+def similar_classes(rows: pd.DataFrame) -> Claim:
+    text, where = (
+        "A model may look at one of two similar classes in the right place and not at the other",
+        "appendix A.4",
+    )
+    published = "Indian elephant 0.52, African elephant 0.34"
+    found = confusable(rows)
+    if found is None:
+        return Claim(text, where, published, "-", "cannot tell", "no two classes with enough images were confused")
+    apart = [row for row in found.rows if row[-1]]
+    if not apart:
+        return Claim(text, where, published, f"{len(found.rows)} pairs, none apart", "cannot tell", "intervals overlap")
+    first = apart[0]
+    ours = f"{len(apart)} of {len(found.rows)} pairs apart, as {first[3]} {first[6]:.2f} and {first[4]} {first[7]:.2f}"
+    return Claim(text, where, published, ours, "agree", "95 % intervals of the two classes do not overlap")

@@ -1,0 +1,168 @@
+"""The cost model against closed forms and lower bounds; the time left; what a dry run says."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import toys
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assay.engine.cost import Costs, Work, bounds, simulate
+from assay.engine.events import describe
+from assay.engine.forecast import estimate, forecast, measured_costs
+from assay.engine.plan import plan
+from assay.engine.progress import Progress, measured_rates
+from assay.engine.run import run
+from assay.kernel.spec import Spec
+
+FREE = Costs(start=0, load=0, driver=0, store=0)
+
+
+def test_equal_jobs_take_rounds() -> None:
+    works = [Work(0, 2.0)] * 10
+    assert simulate(works, 1, FREE).seconds == 20
+    assert simulate(works, 4, FREE).seconds == 6
+    assert simulate(works, 50, FREE).seconds == 2
+
+
+def test_each_bottleneck_is_named() -> None:
+    works = [Work(0, 1.0)] * 1000
+    assert simulate(works, 10, FREE).bottleneck == "computing"
+    slow_driver = simulate(works, 1000, Costs(start=0, load=0, driver=0.1, store=0))
+    assert slow_driver.bottleneck == "the driver"
+    assert slow_driver.seconds == pytest.approx(101)
+    slow_store = simulate(works, 1000, Costs(start=0, load=0, driver=0, store=0.5, lanes=2))
+    assert slow_store.bottleneck == "the store"
+    assert slow_store.seconds == pytest.approx(251)
+    assert simulate(works, 1000, Costs(start=30, load=60, driver=0, store=0)).bottleneck == (
+        "starting workers and loading models"
+    )
+    assert simulate([*works, Work(0, 900.0)], 1000, FREE).bottleneck == "the longest job"
+
+
+def test_models_are_loaded_once_by_each_worker_that_needs_them() -> None:
+    works = [Work(model, 1.0) for _ in range(8) for model in (0, 1)]  # the models alternate in the queue
+    assert simulate(works, 2, Costs(start=0, load=100, driver=0, store=0)).seconds == 108
+    assert simulate(works, 1, Costs(start=0, load=100, driver=0, store=0)).seconds == 216
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.floats(0.01, 50)), min_size=1, max_size=60),
+    st.integers(1, 80),
+    st.builds(Costs, st.floats(0, 5), st.floats(0, 5), st.floats(0, 1), st.floats(0, 1), st.integers(1, 4)),
+)
+def test_no_schedule_beats_its_bounds_or_wastes_more_than_everything_in_a_row(
+    jobs: list[tuple[int, float]], workers: int, costs: Costs
+) -> None:
+    works = [Work(*job) for job in jobs]
+    found = simulate(works, workers, costs).seconds
+    assert found >= max(bounds(works, workers, costs).values()) - 1e-9
+    each = costs.load + costs.driver + costs.store
+    assert found <= costs.start + sum(work.seconds + each for work in works) + 1e-9
+
+
+def test_time_left_waits_for_evidence_and_weighs_what_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    planned = plan(Spec.parse(toys.spec(explainers=["control/random", "toys:Noise"], shard_size=10)))
+    [job] = planned.grid
+    now = [0.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    progress = Progress(planned, planned.grid)
+    assert progress.seconds_left() is None
+    now[0] = 1.0
+    progress.tick(job, (0, 2, 1.0))
+    assert progress.seconds_left() is None  # a second is no evidence
+    now[0] = 11.0
+    progress.tick(job, (1, 2, 10.0))
+    assert progress.pairs_done == 4
+    assert progress.seconds_left() == pytest.approx(8 * 0.5 + 8 * 5.0)  # each explainer at its own pace, one worker
+    progress.again(job)
+    assert progress.pairs_done == 0
+    progress.done(job)
+    assert progress.seconds_left() == 0
+    assert progress.pairs_done == progress.pairs == 20
+
+
+def test_a_pair_never_timed_is_guessed_from_its_passes() -> None:
+    planned = plan(Spec.parse(toys.spec(explainers=["control/random", {"name": f"{__name__}:Costly"}])))
+    event = {"model": "toy-a", "samples": 4, "spent": {"explain control/random": 0.6, "score control/random": 0.2}}
+    rates = measured_rates(planned, [event])
+    assert rates.of("toy-a", "control/random") == pytest.approx(0.2)
+    ratio = rates.passes["tests/costly"] / rates.passes["control/random"]
+    assert ratio > 10
+    assert rates.of("toy-a", "tests/costly") == pytest.approx(0.2 * ratio)
+    assert not rates.measured("toy-a", "tests/costly")
+
+
+def test_damaged_events_are_passed_over() -> None:
+    planned = plan(Spec.parse(toys.spec()))
+    broken = [
+        {}, {"spent": 3}, {"spent": {"explain control/random": "x"}, "model": "toy-a", "samples": 4},
+        {"spent": {"explain control/random": 1.0}, "model": "toy-a", "samples": "many"},
+        {"spent": {"load": None}, "model": 7, "samples": 4, "seconds": 1}, {"event": "run_started", "time": "noon"},
+    ]  # fmt: skip
+    assert measured_rates(planned, broken).of("toy-a", "control/random") is None
+    assert estimate(planned, planned.grid, measured_rates(planned, broken), broken) is None
+    assert measured_costs(broken) == Costs()
+    assert [describe(event) for event in ({"event": "progress"}, {"event": "run_done", "rows": []}, {})] == [""] * 3
+
+
+def test_a_forecast_comes_from_a_part_of_the_run(tmp_path: Path) -> None:
+    whole = plan(Spec.parse(toys.spec(datasets=[{"name": "toys:Squares", "n": 1000}])))
+    assert forecast(whole, whole.grid, str(tmp_path / "run"), 2).startswith("unknown")
+    slow = toys.spec(datasets=[{"name": "toys:Squares", "n": 1000}], limit=8)
+    run(Spec.parse(slow), tmp_path / "part", workers=0)
+    told = forecast(whole, whole.grid, str(tmp_path / "run"), 2)
+    assert told.startswith("about ")
+    assert "with 2 workers, limited by" in told
+    assert "with 100 workers" in told
+
+
+def test_a_dry_run_lists_every_refusal_and_goes_on(tmp_path: Path) -> None:
+    path = tmp_path / "spec.yaml"
+    path.write_text(yaml.safe_dump(toys.spec(explainers=["toys:Greedy", "control/random", "cam/gradcam"])))
+    code = "from assay.cli.main import main; main()"
+    told = subprocess.run(
+        [sys.executable, "-c", code, "run", str(path), "--dry-run", "--out", str(tmp_path / "run")],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert told.returncode == 2
+    assert told.stderr.count("\n") == 1
+    assert "toys/greedy, cam/gradcam" in told.stderr
+    assert told.stdout.count("not run:") == 2
+    assert "jobs to run\t3" in told.stdout
+    assert not (tmp_path / "run").exists()
+
+
+class TestEvents:
+    def test_every_kind_is_one_json_line_that_can_be_described(self, tmp_path: Path) -> None:
+        run(Spec.parse(toys.spec()), tmp_path, workers=0)
+        lines = (tmp_path / "events.jsonl").read_text().splitlines()
+        done = [json.loads(line) for line in lines if '"job_done"' in line]
+        assert len(done) == 3
+        assert {"load", "read", "write", "explain control/random", "score control/oracle"} <= set(done[0]["spent"])
+        assert done[0]["model"] == "toy-a"
+        assert done[0]["samples"] == 4
+
+
+def _costly() -> type:
+    from dataclasses import dataclass
+    from typing import ClassVar
+
+    from assay.kernel.card import Card
+
+    @dataclass(frozen=True)
+    class Costly(toys.Noise):
+        card: ClassVar[Card] = Card("tests/costly", "many passes", "explainer")
+        passes: ClassVar[int] = 100
+
+    return Costly
+
+
+Costly = _costly()

@@ -1,0 +1,201 @@
+"""A Ray cluster of two node processes on loopback: kill a worker, kill a node, add one, restart the driver.
+
+Whatever happens, the run ends with exactly the rows of an undisturbed one, none twice.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import toys
+import yaml
+
+from assay.engine.plan import plan
+from assay.engine.run import run
+from assay.engine.status import status
+from assay.kernel.errors import BadInput
+from assay.kernel.spec import Spec
+from assay.results import load_run
+
+pytest.importorskip("ray", reason="the ray extra is not installed")
+pytestmark = pytest.mark.xdist_group("ray")  # one cluster at a time is enough for a small machine
+
+SPEC = toys.spec(
+    models=["toys:Toy", {"name": "toys:Toy", "weights": "b"}],
+    datasets=[{"name": "toys:Squares", "n": 48}],
+    explainers=[{"name": "toys:Noise", "wait": 0.15}, "control/oracle"],
+)
+
+
+class Nodes:
+    """The cluster and the drivers that use it."""
+
+    def __init__(self, cluster: Any) -> None:
+        self.cluster = cluster
+
+    def start(self, spec: dict[str, object], out: Path) -> subprocess.Popen[str]:
+        path = out.with_suffix(".yaml")
+        path.write_text(yaml.safe_dump(spec))
+        code = "from assay.cli.main import main; main()"
+        options = ["--out", str(out), "--engine", "ray", "--address", self.cluster.address, "--progress", "json"]
+        return subprocess.Popen(
+            [sys.executable, "-c", code, "run", str(path), *options],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=_environment(),
+        )  # fmt: skip
+
+    def alive(self) -> int:
+        return len([node for node in self.cluster.list_all_nodes() if node.any_processes_alive()])
+
+
+def _environment() -> dict[str, str]:
+    paths = os.pathsep.join(filter(None, [str(Path(toys.__file__).parent), *sys.path]))
+    return {
+        **os.environ,
+        "PYTHONPATH": paths,
+        "OMP_NUM_THREADS": "1",
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_worker_niceness": "0",
+    }
+
+
+@pytest.fixture(scope="module")
+def nodes() -> Iterator[Nodes]:
+    from ray.cluster_utils import Cluster
+
+    before = dict(os.environ)
+    os.environ.update(_environment())  # node processes inherit it, and their workers from them
+    try:
+        arguments = {"num_cpus": 1, "include_dashboard": False, "object_store_memory": 80_000_000}
+        cluster = Cluster(initialize_head=True, head_node_args=arguments)
+        cluster.add_node(num_cpus=1, object_store_memory=80_000_000)
+        yield Nodes(cluster)
+        cluster.shutdown()
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> pd.DataFrame:
+    return run(Spec.parse(SPEC), tmp_path_factory.mktemp("whole"), workers=0).scores()
+
+
+def wait_for(what: Callable[[], bool], seconds: float = 300) -> None:
+    deadline = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < deadline, "it never came to that"
+        time.sleep(0.1)
+
+
+def shards(out: Path) -> int:
+    return len(list(out.glob("scores/*.parquet")))
+
+
+def actors() -> list[int]:
+    """Processes of Assay's actors on this machine that belong to a test's cluster."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if entry.read_bytes().startswith(b"ray::Actor"):
+                found.append(int(entry.parent.name))
+        except OSError:
+            continue
+    return sorted(found)
+
+
+def finished_well(driver: subprocess.Popen[str], out: Path, rows: pd.DataFrame) -> list[dict[str, Any]]:
+    said, errors = driver.communicate(timeout=500)
+    assert driver.returncode == 0, errors
+    found = load_run(out).scores()
+    pd.testing.assert_frame_equal(found, rows, check_exact=True)
+    assert not found.duplicated(["model", "explainer", "metric", "sample"]).any()
+    return [json.loads(line) for line in said.splitlines()]  # nothing but JSON lines, whatever Ray has to say
+
+
+def test_a_worker_killed_midway_costs_no_row(nodes: Nodes, tmp_path: Path, undisturbed: pd.DataFrame) -> None:
+    out = tmp_path / "run"
+    driver = nodes.start(SPEC, out)
+    wait_for(lambda: shards(out) >= 2)
+    os.kill(actors()[0], signal.SIGKILL)
+    events = finished_well(driver, out, undisturbed)
+    assert [e["event"] for e in events].count("job_retry") == 1
+    assert "its worker was lost" in next(e["reason"] for e in events if e["event"] == "job_retry")
+    assert events[-1] == {**events[-1], "event": "run_done", "rows": len(undisturbed)}
+    assert max(e["pairs_done"] for e in events if e["event"] == "progress") == 48 * 2 * 2
+
+
+def test_a_driver_killed_midway_is_resumed_by_the_next(nodes: Nodes, tmp_path: Path, undisturbed: pd.DataFrame) -> None:
+    out = tmp_path / "run"
+    first = nodes.start(SPEC, out)
+    wait_for(lambda: shards(out) >= 3)
+    first.send_signal(signal.SIGKILL)
+    first.communicate()
+    kept = shards(out)
+    events = finished_well(nodes.start(SPEC, out), out, undisturbed)
+    assert events[0]["cells_done"] >= 2 * kept
+    assert status(out).damaged == []
+
+
+def test_a_node_lost_midway_and_one_added(nodes: Nodes, tmp_path: Path, undisturbed: pd.DataFrame) -> None:
+    out = tmp_path / "run"
+    driver = nodes.start(SPEC, out)
+    wait_for(lambda: shards(out) >= 2)
+    [second] = nodes.cluster.worker_nodes
+    nodes.cluster.remove_node(second, allow_graceful=False)
+    assert nodes.alive() == 1
+    lost_at = shards(out)
+    wait_for(lambda: shards(out) > lost_at)
+    fresh = set(actors())
+    nodes.cluster.add_node(num_cpus=1, object_store_memory=80_000_000)
+    wait_for(lambda: bool(set(actors()) - fresh) or driver.poll() is not None)
+    assert set(actors()) - fresh, "the new node took no work"
+    finished_well(driver, out, undisturbed)
+
+
+def test_a_poisonous_sample_fails_alone(nodes: Nodes, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    spec = toys.spec(explainers=["toys:Poisoned", "control/oracle"])
+    driver = nodes.start(spec, out)
+    _, errors = driver.communicate(timeout=500)
+    assert driver.returncode == 0, errors
+    scores = load_run(out).scores()
+    lost = scores[scores.status == "failure"]
+    assert set(zip(lost.explainer, lost["sample"], strict=True)) == {("toys/poisoned", "square-5")}
+    assert lost.reason.str.startswith("its process died (signal 9), each of 2 times").all()
+    assert len(scores) == 100
+
+
+def test_what_the_cluster_cannot_do_is_one_line(nodes: Nodes, tmp_path: Path) -> None:
+    driver = nodes.start(toys.spec(models=["toys:Hungry"]), tmp_path / "run")
+    _, errors = driver.communicate(timeout=300)
+    assert driver.returncode == 2
+    assert errors.strip().splitlines()[-1].startswith("assay: no node of the Ray cluster has 1 CPU, 2 GPU")
+
+
+def test_an_actor_refuses_cells_that_are_not_the_drivers(tmp_path: Path) -> None:
+    pytest.importorskip("ray")
+    from assay.engine.executors.ray import Actor
+    from assay.results.store import Store
+
+    spec = Spec.parse(toys.spec())
+    store = Store(tmp_path)
+    assert Actor(spec.plain(), store, [], [c.id for c in plan(spec).cells]).ready()[1].startswith(str(tmp_path))
+    store.write_json("manifest.json", {})
+    kind, why = Actor(spec.plain(), store, [], ["another"]).ready()
+    assert kind == "refused"
+    assert "another version" in why
+
+
+def test_no_such_cluster(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="cannot reach a Ray cluster at 127"):
+        run(Spec.parse(toys.spec()), tmp_path, engine="ray", address="127.0.0.1:1")

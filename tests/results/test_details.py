@@ -1,0 +1,140 @@
+"""What values were computed from, errors and notes of attributions: kept, read back, recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+import toys
+
+from assay.engine.run import run
+from assay.kernel.attribution import Attribution
+from assay.kernel.card import Card
+from assay.kernel.claim import Claim, Comparison
+from assay.kernel.errors import BadInput
+from assay.kernel.row import Outcomes
+from assay.kernel.spec import Spec
+from assay.probe.session import Session
+from assay.protocols.localization import Localization
+from assay.protocols.paper import paper
+from assay.results import load_run
+from assay.results.record import record
+from assay.results.run import Run
+
+
+@dataclass(frozen=True)
+class Curves:
+    """One score whose detail is a curve of the sample's own number."""
+
+    card: ClassVar[Card] = Card("toys/curves", "keeps a curve", "protocol")
+    scores: ClassVar[tuple[Card, ...]] = (Card("end", "last point", "metric"),)
+
+    def score(self, session: Session, attributions: Sequence[Attribution]) -> Mapping[str, Outcomes]:
+        numbers = np.array([float(sample.id.split("-")[1]) for sample in session.samples])
+        if 3 in numbers and len(numbers) > 1:
+            raise ValueError("sample 3 is special")
+        if 3 in numbers:
+            return {"end": Outcomes(np.array([np.nan]), {0: "special"})}
+        detail = numbers[:, None] * np.linspace(0, 1, 5)
+        return {"end": Outcomes(detail[:, -1], detail=detail)}
+
+
+@dataclass(frozen=True)
+class Unsure:
+    """A map, words, a note and an error each."""
+
+    card: ClassVar[Card] = Card("toys/unsure", "has error bars", "explainer")
+
+    def __call__(self, session: Session) -> list[Attribution]:
+        ramp = np.arange(16.0).reshape(4, 4)
+        return [
+            Attribution(
+                ramp, np.arange(4.0), standard_error=ramp / 30, words_error=np.full(4, 0.3), notes={"lost": 0.2}
+            )
+            for _ in session.samples
+        ]
+
+
+def _spec(**changes: Any) -> Spec:
+    return Spec.parse(toys.spec(protocol=f"{__name__}:Curves", **changes))
+
+
+def test_details_come_back_for_every_sample_and_nan_where_there_was_none(tmp_path: Path) -> None:
+    finished = run(_spec(), tmp_path, workers=0)
+    keys, values = finished.details("end")
+    scores = finished.scores()
+    assert len(keys) == len(scores) == len(values)
+    numbers = keys["sample"].str.split("-").str[1].astype(float).to_numpy()
+    special = numbers == 3
+    np.testing.assert_allclose(values[~special], numbers[~special, None] * np.linspace(0, 1, 5))
+    assert np.isnan(values[special]).all()
+    assert special.sum() == keys["explainer"].nunique()
+    assert finished.details("none")[1].size == 0
+
+
+def test_details_are_kept_without_maps(tmp_path: Path) -> None:
+    finished = run(_spec(keep_maps=False), tmp_path, workers=0)
+    assert finished.details("end")[1].shape[1] == 5
+    assert all(not shard.maps() for shard in finished.shards())
+
+
+def test_errors_and_notes_keep_the_unit_of_their_map(tmp_path: Path) -> None:
+    finished = run(Spec.parse(toys.spec(explainers=[f"{__name__}:Unsure"])), tmp_path, workers=0)
+    kept = finished.attributions(next(iter(finished.cells())))[0]
+    np.testing.assert_allclose(kept["visual_error"], kept["visual"] / 30, atol=1e-3)
+    np.testing.assert_allclose(kept["words_error"], np.full(4, 0.1), atol=1e-3)  # words were divided by their peak, 3
+    assert kept["note:lost"] == 0.2
+
+
+def test_rows_know_the_right_answer_and_the_probability_of_the_given_one(tmp_path: Path) -> None:
+    scores = run(_spec(), tmp_path, workers=0).scores()
+    assert set(scores["expected"]) == {"here"}
+    np.testing.assert_allclose(scores["probability"].astype(float), 16 / 256)
+
+
+def test_a_record_is_read_like_the_run_it_came_from(tmp_path: Path) -> None:
+    finished = run(_spec(), tmp_path / "run", workers=0)
+    record(finished, tmp_path / "record", details=("end",))
+    again = load_run(tmp_path / "record")
+    before, after = finished.scores(), again.scores()
+    assert list(before.columns) == list(after.columns)
+    for column in before.columns:
+        if column in ("value", "passes", "probability"):
+            np.testing.assert_allclose(before[column].astype(float), after[column].astype(float), rtol=1e-6)
+        else:
+            assert before[column].isna().equals(after[column].isna())
+            assert before[column].dropna().tolist() == after[column].dropna().tolist()
+    keys, values = finished.details("end")
+    kept_keys, kept = again.details("end")
+    assert keys.to_numpy().tolist() == kept_keys.to_numpy().tolist()
+    np.testing.assert_allclose(kept, values, rtol=1e-3)
+    assert sum(path.stat().st_size for path in (tmp_path / "record").iterdir()) < 40_000
+    with pytest.raises(BadInput, match="for 0 rows only"):
+        record(finished, tmp_path / "other", details=("nothing", "end"))
+
+
+@dataclass(frozen=True)
+class Claims(Localization):
+    card = Card("toys/claims", "has a paper", "protocol")
+    paper_number: ClassVar[str] = "999"
+
+    def paper(self, run: Run) -> Comparison:
+        return Comparison((Claim("maps are good", "Table 1", "0.9", f"{len(run.scores())} rows", "cannot tell"),))
+
+
+def test_a_paper_is_judged_by_a_run_of_its_protocol(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import assay.protocols.paper as room
+
+    finished = run(Spec.parse(toys.spec(protocol=f"{__name__}:Claims")), tmp_path / "right", workers=0)
+    other = run(_spec(), tmp_path / "wrong", workers=0)
+    monkeypatch.setattr(room, "papers", lambda: {"999": f"{__name__}:Claims"})
+    [claim] = paper("999", finished.path).claims
+    assert claim.ours == "100 rows"
+    with pytest.raises(BadInput, match="is a run of protocol"):
+        paper("999", other)
+    with pytest.raises(BadInput, match="is recorded here"):
+        paper("999")
