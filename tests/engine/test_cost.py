@@ -6,7 +6,9 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 import toys
@@ -20,6 +22,7 @@ from assay.engine.forecast import estimate, forecast, measured_costs
 from assay.engine.plan import plan
 from assay.engine.progress import Progress, measured_rates
 from assay.engine.run import run
+from assay.kernel.card import Card
 from assay.kernel.spec import Spec
 
 FREE = Costs(start=0, load=0, driver=0, store=0)
@@ -140,29 +143,17 @@ def test_a_dry_run_lists_every_refusal_and_goes_on(tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
 
 
-class TestEvents:
-    def test_every_kind_is_one_json_line_that_can_be_described(self, tmp_path: Path) -> None:
-        run(Spec.parse(toys.spec()), tmp_path, workers=0)
-        lines = (tmp_path / "events.jsonl").read_text().splitlines()
-        done = [json.loads(line) for line in lines if '"job_done"' in line]
-        assert len(done) == 3
-        assert {"load", "read", "write", "explain control/random", "score control/oracle"} <= set(done[0]["spent"])
-        assert done[0]["model"] == "toy-a"
-        assert done[0]["samples"] == 4
+def test_finished_jobs_say_where_their_time_went(tmp_path: Path) -> None:
+    run(Spec.parse(toys.spec()), tmp_path, workers=0)
+    lines = (tmp_path / "events.jsonl").read_text().splitlines()
+    done = [json.loads(line) for line in lines if '"job_done"' in line]
+    assert len(done) == 3
+    assert {"load", "read", "write", "explain control/random", "score control/oracle"} <= set(done[0]["spent"])
+    assert done[0]["model"] == "toy-a"
+    assert done[0]["samples"] == 4
 
 
-def _costly() -> type:
-    from dataclasses import dataclass
-    from typing import ClassVar
-
-    from assay.kernel.card import Card
-
-    @dataclass(frozen=True)
-    class Costly(toys.Noise):
-        card: ClassVar[Card] = Card("tests/costly", "many passes", "explainer")
-        passes: ClassVar[int] = 100
-
-    return Costly
-
-
-Costly = _costly()
+@dataclass(frozen=True)
+class Costly(toys.Noise):
+    card: ClassVar[Card] = Card("tests/costly", "many passes", "explainer")
+    passes: ClassVar[int] = 100

@@ -101,7 +101,7 @@ def test_any_text_has_a_raw_score_but_only_labels_a_probability() -> None:
     built = model("clip")
     inputs = built.encode(samples(2))
     assert built.readout(inputs, ["a dog on a horse", "cup"]).shape == (2,)
-    with pytest.raises(UnknownName, match="no label is called 'bottel'. Did you mean 'bottle'"):
+    with pytest.raises(UnknownName, match=r"no label is called 'bottel'\. Did you mean 'bottle'"):
         built.log_probability(inputs, ["bottel", "cup"])
     bare = clip(*tiny_vlms.make_clip("clip"))
     assert bare.readout(inputs, ["cup", "cup"]).shape == (2,)
@@ -113,7 +113,9 @@ def test_every_prompt_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     built = clip(*tiny_vlms.make_clip("clip"), labels=LABELS)
     read: list[str] = []
     real = type(built.towers).text_features
-    monkeypatch.setattr(type(built.towers), "text_features", lambda self, texts: (read.extend(texts), real(self, texts))[1])
+    monkeypatch.setattr(
+        type(built.towers), "text_features", lambda self, texts: (read.extend(texts), real(self, texts))[1]
+    )
     for _ in range(2):
         built.score(samples(2), ["cup", "bottle"])
     assert read == list(LABELS)
@@ -150,5 +152,5 @@ def test_bad_sources(tmp_path: Path) -> None:
         clip("open_clip:ViT-Q-1")
     with pytest.raises(BadInput, match="give `path`"):
         ClipRecipe().load()
-    with pytest.raises(BadInput, match="no file gone.txt"):
+    with pytest.raises(BadInput, match=r"no file gone\.txt"):
         ClipRecipe("x/y", labels="gone.txt").load()

@@ -7,6 +7,7 @@ from planted_worlds import patch_reader, planted_sample
 
 from assay.kernel.errors import AssayError
 from assay.kernel.sample import Sample
+from assay.probe.exact import coalitions, shapley_values
 from assay.probe.planted import Effort, planted
 from assay.probe.session import Session
 
@@ -56,10 +57,9 @@ def test_estimates_lie_within_three_standard_errors_of_exact_values_on_sixteen_p
     samples = [planted_sample(f"s{k}", side=4) for k in range(3)]
     session = Session(patch_reader(value, side=4), samples)
     known = planted(session)
-    exact = known.shapley([0], Effort(budget=2**16))[0]
-    assert exact.method == "exact"
+    exact = shapley_values(value(coalitions(16)))
     found = known.shapley([0, 1, 2], Effort(method, budget=300, trials=4, error=0.0))
-    away = np.array([(truth.values - exact.values) / truth.standard_error for truth in found.values()])
+    away = np.array([(truth.values - exact) / truth.standard_error for truth in found.values()])
     # 48 normal deviates: one beyond three is a chance of 12 %, two of 1 %
     assert (np.abs(away) > 3).sum() <= 1
     assert np.abs(away).mean() > 0.2  # error bars that are far too wide would pass the line above

@@ -21,6 +21,7 @@ FLAGS = (
     "--disable-background-networking", "--disable-component-update", "--disable-extensions", "--disable-dev-shm-usage",
     "--mute-audio", "--hide-scrollbars", "--remote-debugging-pipe",
 )  # fmt: skip
+_OWN = ("file:", "data:", "blob:", "http://127.0.0.1:")  # what a page may ask for
 _KEYS = {"Escape": 27, "Enter": 13, "ArrowDown": 40, "ArrowUp": 38, "Tab": 9}
 
 
@@ -100,13 +101,14 @@ class Browser:
                 self.problems.append(f"console: {[a.get('value', a.get('description')) for a in params['args']]}")
             case "Log.entryAdded" if params["entry"]["level"] == "error":
                 self.problems.append(f"log: {params['entry']['text']} {params['entry'].get('url', '')}")
-            case "Network.requestWillBeSent" if not params["request"]["url"].startswith(("file:", "data:", "blob:")):
+            case "Network.requestWillBeSent" if not params["request"]["url"].startswith(_OWN):
                 self.problems.append(f"left the page for {params['request']['url']}")
 
-    def open(self, page: Path, fragment: str = "", wait: str = "true", seconds: float = 15) -> None:
+    def open(self, page: Path | str, fragment: str = "", wait: str = "true", seconds: float = 15) -> None:
+        address = page.resolve().as_uri() if isinstance(page, Path) else page
         self.call("Page.navigate", url="about:blank")
-        self.call("Page.navigate", url=page.resolve().as_uri() + (f"#{fragment}" if fragment else ""))
-        self.until("location.protocol === 'file:' && document.readyState === 'complete'", seconds)
+        self.call("Page.navigate", url=address + (f"#{fragment}" if fragment else ""))
+        self.until("location.protocol !== 'about:' && document.readyState === 'complete'", seconds)
         self.until(wait, seconds)
 
     def run(self, code: str) -> Any:

@@ -36,12 +36,18 @@ def browser(chromium: Browser) -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def demo_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_run(tmp_path_factory.mktemp("demo") / "run", n=48)
+    return make_run(tmp_path_factory.mktemp("demo") / "run", n=48, concluded=True)
 
 
 @pytest.fixture(scope="session")
 def demo(demo_run: Path) -> Path:
     return report([demo_run], demo_run.parent / "page")
+
+
+@pytest.fixture(scope="session")
+def demo_compass(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("compass")
+    return report([make_run(folder / "run", n=4, metrics=("mass", "compass"))], folder / "page")
 
 
 @pytest.fixture(scope="session")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from urllib.parse import quote
 
@@ -11,7 +12,9 @@ import pytest
 from assay.report import report
 from assay.report.evidence import gather, is_control
 from assay.report.maps import ItemKey, Kept, by_item, disagree
+from assay.results.store import Store
 from tests.report.chromium import Browser
+from tests.report.examples import findings
 from tests.report.runs import NASTY, Pictures, make_run
 
 pytestmark = pytest.mark.browser
@@ -20,6 +23,7 @@ BOARD = "document.querySelector('#leaderboard tbody tr')"
 CARDS = "document.querySelectorAll('.card').length > 3"
 PAGES = {
     "overview": BOARD,
+    "findings": "document.querySelector('#page-findings .chart')",
     "slices?key=depth": "document.querySelector('#page-slices tbody tr')",
     "samples": CARDS,
     "about": "document.querySelector('#page-about tbody tr')",
@@ -154,6 +158,15 @@ def test_sorting_by_disagreement(browser: Browser, demo: Path, demo_run: Path) -
     assert rise[tuple(at.split("|"))] == rise.min()
 
 
+def test_answers_come_with_their_probability(browser: Browser, demo: Path) -> None:
+    _samples(browser, demo)
+    assert "Answers no (probability  0.50), truth is no ✓ right" in browser.run(
+        "document.querySelector('.answer').textContent"
+    )
+    _samples(browser, demo, "sort=sure")
+    assert "0.90" in browser.run("document.querySelector('.answer').textContent")
+
+
 def test_keys(browser: Browser, demo: Path) -> None:
     _samples(browser, demo)
     place = "document.querySelector('.viewer .note').textContent.split(' ·')[0]"
@@ -176,7 +189,7 @@ def test_keys(browser: Browser, demo: Path) -> None:
     assert browser.run("document.getElementById('keys').open")
     browser.press("Escape")
     browser.until("!document.getElementById('keys').open")
-    browser.press("2")
+    browser.press("3")
     browser.until(PAGES["slices?key=depth"])
     assert browser.run("document.querySelector('nav [aria-current]').textContent") == "Slices"
 
@@ -222,6 +235,10 @@ def test_regions_are_switched_by_role_and_by_key(browser: Browser, demo: Path) -
 
 def test_hostile_text_is_shown_and_never_run(browser: Browser, tmp_path: Path, screenshots: Path) -> None:
     run = make_run(tmp_path / "run", n=8, nasty=True, explainers=("nasty", "cam/gradcam", "control/random"))
+    finding = json.loads(json.dumps(findings()[0].plain()))
+    finding["title"] = finding["section"] = finding["sentences"][0] = NASTY
+    finding["figures"][0]["title"] = finding["figures"][0]["series"][0]["x"][0] = NASTY
+    Store(run).write_json("findings.json", [finding])
     for single in (False, True):
         page = report([run], tmp_path / f"page{single}", single_file=single)
         for place, ready in PAGES.items():

@@ -116,6 +116,7 @@ def test_tables_and_figures_are_saved(browser: Browser, demo: Path, tmp_path: Pa
     assert svg.startswith(b"<svg")
     assert b"perturbation/rise" in svg
     assert b"class=" not in svg
+    assert b"var(--" not in svg  # a saved figure stands alone: its colours are written out
     assert png.startswith(b"\x89PNG")
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from assay.kernel.errors import BadInput
 from assay.report.serve import HOST, served
+from tests.report.chromium import Browser
 from tests.report.runs import make_run
 
 
@@ -79,6 +80,22 @@ def test_new_rows_make_a_new_page_and_old_rows_do_not(tmp_path: Path) -> None:
         assert pages.refresh() is True
         assert json.loads(_get(address, "/live.json")[1]) == {"page": 2, "done": 24, "wanted": 24}
         assert b'data-live="2"' in _get(address, "/")[1]
+
+
+@pytest.mark.browser
+def test_an_open_page_shows_itself_anew_where_it_is(browser: Browser, tmp_path: Path) -> None:
+    """Same place, new rows, and the policy that the server sends stops nothing that the page needs."""
+    run = make_run(tmp_path / "run", n=8, shard_size=4, unfinished=True)
+    with served([run], port=0) as (address, pages):
+        browser.open(address, "samples?model=twin.pure", "document.querySelectorAll('.card').length > 3")
+        browser.until("document.querySelector('.live').textContent === 'Running: 18 of 24 cells'")
+        browser.run("window.mine = true")
+        make_run(tmp_path / "run", n=8, shard_size=4)
+        pages.refresh()
+        browser.until("window.mine === undefined && document.querySelector('.live')?.textContent === 'Complete'", 30)
+        assert browser.run("location.hash").startswith("#samples?model=twin.pure")
+        browser.until("document.querySelectorAll('.card').length > 3")
+        browser.call("Page.navigate", url="about:blank")  # or it would ask a server that has gone
 
 
 def test_a_run_without_a_cell_waits(tmp_path: Path) -> None:

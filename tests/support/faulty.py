@@ -10,6 +10,8 @@ from typing import Any
 import fsspec
 from fsspec.implementations.memory import MemoryFileSystem
 
+from assay.kernel.errors import AssayError
+
 
 class Gate:
     """Counts calls; `fails(call number, method)` gives the error of a call, or None. `injected` counts the errors."""
@@ -30,6 +32,23 @@ class Gate:
         if error is not None:
             cls.injected += 1
             raise error
+
+
+def scaled(count: int) -> int:
+    """A count of the fault suite, times ASSAY_FAULTS."""
+    return max(1, round(count * float(os.environ.get("ASSAY_FAULTS", "1"))))
+
+
+def complaint(call: Callable[[], Any]) -> str:
+    """What the user is told, which must be one line; nothing where all is well. Other errors are not for users."""
+    try:
+        call()
+    except AssayError as told:
+        text = str(told)
+        if len(text.splitlines()) != 1:
+            raise AssertionError(f"not one line: {text}") from told
+        return text
+    return ""
 
 
 def error(number: int) -> OSError:

@@ -30,7 +30,7 @@ def patch_reader(value: Value, side: int = 3, corner: tuple[int, int] = (2, 5)) 
     top, left = corner
 
     def fn(images: Any, texts: list[str | None]) -> Any:
-        white = images[:, top : top + side, left : left + side, 0].reshape(len(images), -1) > 127
+        white = images[:, top : top + side, left : left + side, 0].reshape(len(images), -1) > 200
         yes = value(white)
         return np.stack([yes, 1 - yes], axis=1)
 

@@ -1,21 +1,89 @@
-"""`assay check`: is this spec sound? Validates names, parameters and compatibility without running anything."""
+"""`assay check`: is this spec sound? Or, with --model: does this model work here, and what does it see?"""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+import yaml
 
-from assay.cli.console import RUNS, spec_path
+from assay.cli.console import RUNS, print_table, spec_path
 from assay.cli.run import show_plan
+from assay.kernel.errors import BadInput
+
+if TYPE_CHECKING:
+    from assay.engine.check import Checked
+    from assay.kernel.roles import Model
+    from assay.kernel.sample import Sample
 
 
-def check(spec: Annotated[str, typer.Argument(help="A YAML file, or the name of a shipped spec.")]) -> None:
-    """Validate a spec without running it: every name, every parameter, every model–explainer pair."""
+def check(
+    spec: Annotated[str | None, typer.Argument(help="A YAML file, or the name of a shipped spec.")] = None,
+    model: Annotated[
+        str | None, typer.Option(help="A directory, a hub id or a registered name: check a model instead of a spec.")
+    ] = None,
+    image: Annotated[Path | None, typer.Option(help="An image to ask the model about.")] = None,
+    text: Annotated[str | None, typer.Option(help="The question.")] = None,
+    answer: Annotated[str | None, typer.Option(help="The answer to value; the model's own if not given.")] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="A parameter of the model: dtype=bfloat16, max_pixels=313600. Repeatable."),
+    ] = None,
+    picture: Annotated[Path, typer.Option(help="Where to draw the token grid over the image.")] = Path("check.png"),
+) -> None:
+    """Validate a spec without running it, or load a model and ask it one question.
+
+    Example: `assay check --model Qwen/Qwen2.5-VL-3B-Instruct --image cup.jpg --text "Is there a cup?"`
+    """
+    if (spec is None) == (model is None):
+        raise BadInput("assay check takes a spec, or --model with --image (and --text); give one of the two.")
+    if spec is not None:
+        _check_spec(spec)
+        return
+    if image is None:
+        raise BadInput("assay check --model needs --image FILE to ask about.")
+    from PIL import Image as Pillow
+
+    from assay.engine.check import check_model, grid_picture
+
+    parameters = {}
+    for setting in settings or []:
+        key, equals, value = setting.partition("=")
+        if not equals:
+            raise BadInput(f"--set takes key=value; got {setting!r}.")
+        parameters[key] = yaml.safe_load(value)
+    loaded, sample, checked = check_model(str(model), image, text, answer, **parameters)
+    if checked.grid is not None:
+        Pillow.fromarray(grid_picture(sample.image, checked)).save(picture)
+    _show(loaded, sample, checked, picture)
+
+
+def _check_spec(spec: str) -> None:
+    """Every name, every parameter, every model–explainer pair."""
     from assay.engine.plan import plan
     from assay.kernel.spec import Spec
 
     wanted = Spec.read(spec_path(spec))
-    show_plan(plan(wanted), Path(RUNS / wanted.name))
+    planned = plan(wanted)
+    show_plan(planned, str(RUNS / wanted.name), None)
+    for recipe in planned.models:
+        if isinstance(seen := getattr(recipe, "sees", None), str):
+            typer.echo(f"{recipe.label} sees {seen}")
     typer.echo(f"{spec} is sound.")
+
+
+def _show(model: Model, sample: Sample, checked: Checked, picture: Path) -> None:
+    rows = [["model", f"{model.name} ({', '.join(sorted(model.capabilities))})"]]
+    rows.append(["answer", f"{checked.answer!r}, probability {checked.probability:.4g}"])
+    if checked.pixels is not None:
+        rows.append(["pixels", f"{checked.pixels[0]} × {checked.pixels[1]} of the {sample.size[0]} × {sample.size[1]}"])
+    if checked.grid is not None:
+        rows.append(["visual tokens", f"{checked.grid[0]} × {checked.grid[1]}, drawn in {picture}"])
+    if checked.tokens:
+        rows.append(["question", " ".join("|".join(piece.strip() for piece in word) for word in checked.tokens)])
+    if checked.passes is not None and checked.seconds is not None:
+        rows.append(["one F_syn sample", f"{checked.passes} passes, {checked.seconds:.2f} s"])
+    rows.append(["explainers", f"{len(checked.works)} work: {', '.join(checked.works)}"])
+    rows += [["cannot", reason] for _, reason in checked.refused]
+    print_table(["", "found"], rows)

@@ -35,7 +35,8 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], title: st
 
 
 def shipped_specs() -> dict[str, Path]:
-    return {path.stem: path for path in sorted(SPECS.glob("*.yaml"))}
+    """By name: `grid-quick`, and `papers/001-synergy` for a paper's experiment at full scale."""
+    return {str(path.relative_to(SPECS).with_suffix("")): path for path in sorted(SPECS.rglob("*.yaml"))}
 
 
 def spec_path(spec: str) -> Path:

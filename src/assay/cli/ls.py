@@ -31,12 +31,30 @@ def ls(
             ]
             if rows:
                 print_table([kind, "what it is", "needs", "better", "from"], rows, title=plural)
+    if what == "models":
+        _zoo()
     if what in (None, "specs"):
         print_table(
             ["spec", "what it is"],
             [[name, _about(path.read_text())] for name, path in shipped_specs().items()],
             title="specs",
         )
+
+
+def _zoo() -> None:
+    """Models by name, as data: the shipped ones and those of `ASSAY_ZOO`."""
+    from assay.models.zoo import entries
+
+    rows = [
+        [
+            f"zoo.{entry.name}", entry.task, entry.about, f"{entry.input} px", "×".join(map(str, entry.grid)),
+            str(entry.parameters.get("layer", "vision.last")), ", ".join(map(str, entry.tables)) or "-",
+        ]
+        for entry in entries().values()
+    ]  # fmt: skip
+    print_table(
+        ["model", "task", "what it is", "input", "grid", "layer of CAMs", "tables of paper 003"], rows, title="zoo"
+    )
 
 
 def _better(direction: str) -> str:

@@ -128,7 +128,7 @@ def show_plan(planned: Plan, where: str, workers: int | None) -> None:
     )
     for refusal in planned.refusals:
         typer.echo(f"not run: {refusal.model} × {refusal.explainer}: {refusal.reason}")
-    for text in missing_extras(planned):
+    for text in (*missing_extras(planned), *planned.absent):
         typer.echo(f"missing: {text}")
     if planned.unserved:
         raise BadInput(

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 from assay.kernel.cell import CELL_VERSION, Cell, Job
-from assay.kernel.errors import BadInput, CapabilityMissing, ExtraMissing
+from assay.kernel.errors import AssayError, BadInput, CapabilityMissing, ExtraMissing
 from assay.kernel.identity import canonical, source
 from assay.kernel.registry import build, label, registered
 from assay.kernel.roles import Benchmark, Dataset, Explainer, ModelRecipe
 from assay.kernel.spec import Spec
 from assay.models import recipe
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,7 @@ class Plan:
     grid: tuple[Job, ...]
     refusals: tuple[Refusal, ...]
     unserved: tuple[str, ...] = ()  # explainers that no model of the spec can serve
+    absent: tuple[str, ...] = ()  # what is wrong with models and datasets that cannot be read
 
     @property
     def metrics(self) -> list[str]:
@@ -65,7 +69,8 @@ class Plan:
 def plan(spec: Spec, strict: bool = True) -> Plan:
     """Resolve names and parameters, check who can explain whom, and lay out the grid of cells.
 
-    An explainer that no model of the spec can serve is an error, unless `strict` is off: then it is in `unserved`.
+    An explainer that no model of the spec can serve is an error, and so is a model or dataset that cannot be read,
+    unless `strict` is off: then they are in `unserved` and `absent`, and the rest is planned.
     """
     protocol: Benchmark = build("protocol", spec.protocol.name, spec.protocol.parameters)
     models: list[ModelRecipe] = [recipe(c.name, **c.parameters) for c in spec.models]
@@ -73,17 +78,22 @@ def plan(spec: Spec, strict: bool = True) -> Plan:
     explainers: list[Explainer] = [build("explainer", c.name, c.parameters) for c in spec.explainers]
     for kind, things in (("model", models), ("dataset", datasets), ("explainer", explainers)):
         _distinct(kind, things)
+    absent: list[str] = []
+    if not strict:
+        models = _readable("model", models, lambda m: (m.capabilities, m.revision), absent)
+        datasets = _readable("dataset", datasets, len, absent)
 
     refusals = [r for m in models for e in explainers if (r := _refusal(m, e, protocol)) is not None]
     refused = {(r.model, r.explainer) for r in refusals}
-    alone = [label(e) for e in explainers if all((label(m), label(e)) in refused for m in models)]
+    alone = [label(e) for e in explainers if models and all((label(m), label(e)) in refused for m in models)]
     if alone and strict:
         more = f" The same goes for {', '.join(alone[1:])}." if len(alone) > 1 else ""
         raise BadInput(next(r.reason for r in refusals if r.explainer == alone[0]) + more)
 
     grid: list[Job] = []
     for d, dataset in enumerate(datasets):
-        total = len(dataset) if spec.limit is None else min(len(dataset), spec.limit)
+        size = _told("dataset", dataset, lambda: len(dataset))  # noqa: B023  asked at once
+        total = size if spec.limit is None else min(size, spec.limit)
         if total == 0:
             raise BadInput(f"dataset {label(dataset)} has no samples.")
         for m, model in enumerate(models):
@@ -96,7 +106,7 @@ def plan(spec: Spec, strict: bool = True) -> Plan:
                     grid.append(Job(m, d, start, stop, tuple(able), cells))
     cells = tuple(cell for job in grid for cell in job.cells)
     resolved = tuple(models), tuple(datasets), tuple(explainers)
-    return Plan(spec, protocol, *resolved, cells, tuple(grid), tuple(refusals), tuple(alone))
+    return Plan(spec, protocol, *resolved, cells, tuple(grid), tuple(refusals), tuple(alone), tuple(absent))
 
 
 def _distinct(kind: str, things: Sequence[Any]) -> None:
@@ -135,9 +145,33 @@ def _shared_fields(spec: Spec, protocol: Benchmark, model: ModelRecipe, dataset:
         "batch_size": spec.batch_size,
         "keep_maps": spec.keep_maps,
         "protocol": _identity(protocol),
-        "model": {**_identity(model), "revision": model.revision},
-        "dataset": {**_identity(dataset), "revision": dataset.revision},
+        "model": {**_identity(model), "revision": _told("model", model, lambda: model.revision)},
+        "dataset": {**_identity(dataset), "revision": _told("dataset", dataset, lambda: dataset.revision)},
     }
+
+
+def _told(what: str, thing: Any, question: Callable[[], T]) -> T:
+    """What a part says of itself. It reads files to know, and whatever is wrong with them becomes one line."""
+    try:
+        return question()
+    except AssayError:
+        raise
+    except Exception as error:
+        told = " ".join(str(error).split())[:300]
+        raise BadInput(f"{what} {thing.card.name} cannot be read: {type(error).__name__}: {told}.") from error
+
+
+def _readable(what: str, things: list[T], question: Callable[[T], object], absent: list[str]) -> list[T]:
+    """Those that can say of themselves what planning needs; what is wrong with the others goes to `absent`."""
+    found = []
+    for thing in things:
+        try:
+            _told(what, thing, partial(question, thing))
+        except AssayError as error:
+            absent.append(f"{label(thing)}: {error}")
+        else:
+            found.append(thing)
+    return found
 
 
 def _identity(thing: Any) -> dict[str, Any]:

@@ -70,9 +70,7 @@ def racing(planned: Plan, jobs: list[Job], finished: Run, settle: Settle, execut
     finished.store.write_json(RECORD, _record(state, card, settle, len(order) - seen))
 
 
-def judge(
-    planned: Plan, finished: Run, settle: Settle, card: Card, models: set[str], shards: list[Shard]
-) -> Race:
+def judge(planned: Plan, finished: Run, settle: Settle, card: Card, models: set[str], shards: list[Shard]) -> Race:
     """Where every pair stands after the samples of some shards, each sample averaged over the models."""
     from assay.statistics import race
 
@@ -91,9 +89,7 @@ def shard_order(planned: Plan) -> list[Shard]:
     return [shards[i] for i in shuffled]
 
 
-def _table(
-    planned: Plan, rows: pd.DataFrame, metric: str, models: set[str], shards: list[Shard]
-) -> pd.DataFrame:
+def _table(planned: Plan, rows: pd.DataFrame, metric: str, models: set[str], shards: list[Shard]) -> pd.DataFrame:
     """One row per sample in the order of the race, one column per explainer; NaN where a model's score is missing."""
     place = {
         cell.id: (at, cell.explainer)

@@ -81,6 +81,7 @@ def run(
             for refusal in planned.refusals:
                 log("warning", text=refusal.reason)
             log.start(len(done & {cell.id for cell in planned.cells}))
+
             def execute(some: list[Job]) -> Iterator[Report]:
                 return _execute(engine, address, planned, some, store, chosen)
 

@@ -19,6 +19,7 @@ from assay.kernel.roles import Benchmark, Dataset, Explainer, Model
 from assay.kernel.row import Outcomes
 from assay.kernel.sample import Sample
 from assay.kernel.typing import Values
+from assay.models.batching import alike
 from assay.probe.session import Session
 from assay.results.shard import CellResult, ShardResult
 
@@ -130,11 +131,17 @@ class _Asked(NamedTuple):
 
 
 def _asked(plan: Plan, model: Model, samples: Sequence[Sample], lost: str = "") -> Iterator[_Asked]:
-    """A batch that the model cannot answer is asked again one sample at a time, so that only the guilty ones fail.
+    """Samples of different input sizes are asked in turn, where the model cannot take them together. A batch that the
+    model cannot answer is asked again one sample at a time, so that only the guilty ones fail.
 
     A protocol may choose what is explained (`targets`); otherwise it is the model's own answer. What is `lost` (see
     `Care`) is not asked about at all.
     """
+    runs = alike(model, samples)
+    if len(runs) > 1:
+        for run in runs:
+            yield from _asked(plan, model, run, lost)
+        return
     choose = getattr(plan.protocol, "targets", None)
     session = Session(model, samples, seed=plan.spec.seed)
     if lost:

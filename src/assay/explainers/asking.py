@@ -15,7 +15,7 @@ import numpy.typing as npt
 from assay.explainers.placing import over_image
 from assay.kernel.attribution import Attribution
 from assay.kernel.typing import Map, Space, Values
-from assay.models.torch_model import Frame, TorchModel
+from assay.models.torch_model import Frame
 from assay.probe.coalitions import Kind, ModelGame
 from assay.probe.evaluator import Question
 from assay.probe.players import VisualSpec
@@ -76,7 +76,7 @@ def game_of(
 def players(session: Session, i: int, visual: str | tuple[int, int]) -> str | tuple[int, int]:
     if visual != "auto":
         return visual
-    if isinstance(session.model, TorchModel) and session.model.layout(session.inputs).grid is not None:
+    if session.layout is not None and session.layout.grid is not None:
         return "patches"
     height, width = session.samples[i].size
     return min(CELLS, height), min(CELLS, width)
@@ -85,7 +85,7 @@ def players(session: Session, i: int, visual: str | tuple[int, int]) -> str | tu
 def kind(session: Session, value: ValueKind) -> Kind:
     if value != "auto":
         return value
-    return "logit" if isinstance(session.model, TorchModel) else "probability"
+    return "probability" if session.inside is None else "logit"
 
 
 def among(members: Sequence[int], n: int, question: Question[T]) -> Question[T]:
@@ -111,7 +111,7 @@ def parts(game: ModelGame, features: Features) -> list[range]:
 
 def frame_of(session: Session, i: int) -> Frame:
     """The part of image i that the model sees: all of it for a plain function, or where nobody knows."""
-    frames = session.inputs.frames if isinstance(session.model, TorchModel) else None
+    frames = None if session.inside is None else session.inputs.frames
     return frames[i] if frames else WHOLE
 
 

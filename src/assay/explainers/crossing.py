@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -54,4 +55,4 @@ def blocks(session: Session, size: int, name: str) -> list[range]:
             f"{name} compares samples of a batch with one another; it needs two or more, got {min(n, size)}."
         )
     ends = np.linspace(0, n, min(-(-n // size), n // 2) + 1).round().astype(int).tolist()
-    return [range(start, stop) for start, stop in zip(ends, ends[1:], strict=False)]
+    return [range(start, stop) for start, stop in pairwise(ends)]

@@ -13,6 +13,7 @@ from assay.kernel.errors import BadInput, UnknownName
 from assay.kernel.identity import canonical
 
 SPEC_VERSION = 1
+_LARGEST = 100_000  # values in a spec
 
 
 class Component(BaseModel):
@@ -90,7 +91,7 @@ class Spec(BaseModel):
         except (OSError, UnicodeDecodeError) as error:
             raise BadInput(f"cannot read the spec {path}: {error}.") from None
         try:
-            data = yaml.safe_load(text)
+            data = _plain_yaml(text)
         except (yaml.YAMLError, RecursionError, ValueError) as error:
             raise BadInput(f"{path} is not YAML: {' '.join(str(error).split())}.") from None
         return Spec.parse(data, source=str(path))
@@ -103,8 +104,8 @@ class Spec(BaseModel):
             if not equals:
                 raise BadInput(f"--set takes key=value; got {setting!r}.")
             try:
-                data[key] = yaml.safe_load(value)
-            except yaml.YAMLError as error:
+                data[key] = _plain_yaml(value)
+            except (yaml.YAMLError, RecursionError, ValueError) as error:
                 raise BadInput(f"--set {key}: the value is not YAML: {' '.join(str(error).split())}.") from None
         return Spec.parse(data, source="--set")
 
@@ -112,6 +113,27 @@ class Spec(BaseModel):
         """Canonical data: what is written to disk."""
         data: dict[str, Any] = canonical(self.model_dump())
         return data
+
+
+def _plain_yaml(text: str) -> Any:
+    """Safe YAML whose aliases do not unfold into more than a spec could ever need (or into themselves)."""
+    data = yaml.safe_load(text)
+    sizes: dict[int, int] = {}
+    if _unfolded(data, sizes, ()) > _LARGEST:
+        raise ValueError(f"its aliases unfold into more than {_LARGEST:,} values")
+    return data
+
+
+def _unfolded(value: Any, sizes: dict[int, int], above: tuple[int, ...]) -> int:
+    """How many values there are when every alias is written out."""
+    if not isinstance(value, dict | list | set | tuple):
+        return 1
+    if id(value) in above:
+        raise ValueError("it contains itself")
+    if id(value) not in sizes:
+        parts = [*value, *value.values()] if isinstance(value, dict) else list(value)
+        sizes[id(value)] = 1 + sum(_unfolded(part, sizes, (*above, id(value))) for part in parts)
+    return sizes[id(value)]
 
 
 def _short(value: Any, length: int = 80) -> str:

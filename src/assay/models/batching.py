@@ -1,9 +1,14 @@
-"""`in_parts`: carry out a batch in the parts that can be carried out: inputs of one size, and as many as fit."""
+"""Batches in the parts that can be carried out: inputs of one size, and as many as fit into memory."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from itertools import groupby
 from typing import TypeVar
+
+from assay.kernel.errors import AssayError
+from assay.kernel.sample import Sample
+from assay.models.torch_model import SizesBatches
 
 T = TypeVar("T")
 _OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "not enough memory", "alloc_failed")
@@ -32,6 +37,20 @@ def in_parts(keys: Sequence[Hashable], call: Callable[[list[int]], Sequence[T]])
             # Outside of `except`, so that the failed frames and the tensors they hold are gone before the next try.
             size //= 2
     return [results[position] for position in range(len(keys))]
+
+
+def alike(model: object, samples: Sequence[Sample]) -> list[Sequence[Sample]]:
+    """The samples cut into runs that `model` can encode together, in their order. One run where it takes any."""
+    if not isinstance(model, SizesBatches):
+        return [samples]
+    return [list(run) for _, run in groupby(samples, key=lambda sample: _key(model, sample))]
+
+
+def _key(model: SizesBatches, sample: Sample) -> Hashable:
+    try:
+        return model.batch_key(sample)
+    except AssayError:  # whoever encodes it will say what is wrong
+        return sample.id
 
 
 def is_out_of_memory(error: BaseException) -> bool:

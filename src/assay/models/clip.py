@@ -156,6 +156,18 @@ class Clip:
         with torch.no_grad():
             return [labels[k] for k in self.logits(self.encode(samples)).argmax(-1).tolist()]
 
+    def ranking(self, samples: Sequence[Sample], top: int) -> list[list[tuple[str, float]]]:
+        """The `top` best labels of each image with their probabilities."""
+        import torch
+
+        labels = self._labels()
+        with torch.no_grad():
+            best = self.logits(self.encode(samples)).softmax(-1).topk(min(top, len(labels)))
+        return [
+            [(labels[k], p) for k, p in zip(places, values, strict=True)]
+            for places, values in zip(best.indices.tolist(), best.values.tolist(), strict=True)
+        ]
+
     def score(self, samples: Sequence[Sample], answers: Sequence[str]) -> Values:
         import torch
 

@@ -113,7 +113,9 @@ class OpenClipTowers:
 
     def __post_init__(self) -> None:
         if "visual.transformer.resblocks" not in {name for name, _ in self.module.named_modules()}:
-            raise BadInput(f"{type(self.module).__name__}: of open_clip's models, those with its own ViT are supported.")
+            raise BadInput(
+                f"{type(self.module).__name__}: of open_clip's models, those with its own ViT are supported."
+            )
 
     @property
     def vision(self) -> str:

@@ -107,7 +107,7 @@ class ArrangesVision(Protocol):
     (tiles) per image. Traces hold recordings of it by sample."""
 
     def by_sample(self, layer: str, recording: Tensor, inputs: Inputs) -> Tensor:
-        """A recording of a layer under `vision`: (n, tokens, width), its patches first and row-major, or (n, c, h, w)."""
+        """A recording of a layer under `vision`: (n, tokens, width), patches first and row-major, or (n, c, h, w)."""
         ...
 
     def as_run(self, layer: str, states: Tensor, inputs: Inputs) -> Tensor:

@@ -19,7 +19,7 @@ from assay.kernel.errors import BadInput
 from assay.kernel.roles import Model
 from assay.kernel.sample import Sample
 from assay.kernel.typing import Keep, Values
-from assay.models.torch_model import TorchModel
+from assay.models.torch_model import ReusesImage, TorchModel
 from assay.probe.evaluator import Block
 from assay.probe.games import Game, ValueFunction
 from assay.probe.players import TextPlayers, VisualPlayers
@@ -97,6 +97,16 @@ class ModelGames:
     _mixed: dict[int, Mixed] = field(default_factory=dict, repr=False)
     _pictures: dict[tuple[object, ...], int] = field(default_factory=dict, repr=False)
 
+    @cached_property
+    def inside(self) -> TorchModel | None:
+        """The model as one that takes tensors, or None. Asked once: a structural check reads every property."""
+        return self.model if isinstance(self.model, TorchModel) else None
+
+    @cached_property
+    def reuses(self) -> ReusesImage | None:
+        """The model as one whose work on an image can be kept, or None."""
+        return self.model if isinstance(self.model, ReusesImage) else None
+
     def add(self, setting: Setting) -> int:
         if setting.visual.count + setting.text.count == 0:
             raise BadInput(f"a game on sample {setting.sample.id} has no players: give visual or text players.")
@@ -126,10 +136,10 @@ class ModelGames:
 
     def answer(self, blocks: Sequence[Block]) -> Values:
         """Values of all rows of the blocks, in order: one batch for the model."""
-        if isinstance(self.model, TorchModel):
+        if self.inside is not None:
             from assay.probe.mixing import answer
 
-            return answer(self, self.model, blocks)
+            return answer(self, self.inside, blocks)
         samples: list[Sample] = []
         targets: list[str] = []
         for block in blocks:

@@ -28,13 +28,13 @@ import numpy.typing as npt
 
 from assay.kernel.errors import AssayError, BadInput
 from assay.kernel.typing import Keep, Values
+from assay.models.batching import is_out_of_memory
 from assay.probe.games import Game, checked_keep, checked_values
 
 T = TypeVar("T")
 Question = Generator[Keep, Values, T]
 
 _SLOT = 168  # bytes per remembered answer besides its key: a float and its dict slot right after the dict has grown
-_OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "not enough memory", "alloc_failed")
 
 
 class BudgetExceeded(AssayError):
@@ -186,7 +186,7 @@ class Evaluator:
             try:
                 values = checked_values(self.answer(self._blocks(rows[:size])), size)
             except (MemoryError, RuntimeError) as error:
-                if size == 1 or not _is_out_of_memory(error):
+                if size == 1 or not is_out_of_memory(error):
                     raise
             else:
                 self.passes.made += size
@@ -221,8 +221,3 @@ def ask(keep: Keep) -> Question[Values]:
 def _collect(pending: _Pending) -> Values:
     known: dict[bytes, Any] = pending.known
     return np.fromiter(map(known.__getitem__, pending.keys), dtype=np.float64, count=len(pending.keys))
-
-
-def _is_out_of_memory(error: BaseException) -> bool:
-    """Told by its text, so that torch need not be imported."""
-    return isinstance(error, MemoryError) or any(sign in str(error).lower() for sign in _OUT_OF_MEMORY)

@@ -151,7 +151,7 @@ def _assembled(games: ModelGames, model: TorchModel, blocks: Sequence[Block]) ->
     texts = [part.texts(block.text_keep) for part, block in zip(mixed, blocks, strict=True)]
     targets = [games.settings[block.game].target for block in blocks for _ in range(len(block.visual_keep))]
     pad = model.neutral_token or 0
-    if isinstance(model, ReusesImage) and (looked := _looked(games, model, mixed, blocks)) is not None:
+    if games.reuses is not None and (looked := _looked(games, games.reuses, mixed, blocks)) is not None:
         rows, inverse = looked
         joined = join(texts, pad)
         return replace(joined, reuse={name: tensor[inverse] for name, tensor in rows.items()}), targets

@@ -17,7 +17,7 @@ from assay.kernel.identity import generator
 from assay.kernel.roles import Model
 from assay.kernel.sample import Sample
 from assay.kernel.typing import Keep, Values
-from assay.models.torch_model import Inputs, TorchModel
+from assay.models.torch_model import Inputs, Layout, TorchModel
 from assay.probe.coalitions import Kind, Looks, ModelGame, ModelGames, Setting
 from assay.probe.evaluator import Evaluator, Passes, Question, ask
 from assay.probe.players import TextSpec, VisualSpec, text_players, visual_players
@@ -113,11 +113,21 @@ class Session:
         ]
 
     @cached_property
+    def inside(self) -> TorchModel | None:
+        """The model as one that can be looked into, or None. Asked once: a structural check reads every property."""
+        return self.model if isinstance(self.model, TorchModel) else None
+
+    @property
     def torch_model(self) -> TorchModel:
         """The model as one that can be looked into; an error for one that cannot."""
-        if not isinstance(self.model, TorchModel):
+        if self.inside is None:
             raise CapabilityMissing("this explainer", ["gradients"], self.model.name, self.model.capabilities)
-        return self.model
+        return self.inside
+
+    @cached_property
+    def layout(self) -> Layout | None:
+        """Where things sit in the sequence of a model that can be looked into (see `Layout`)."""
+        return None if self.inside is None else self.inside.layout(self.inputs)
 
     @cached_property
     def inputs(self) -> Inputs:
@@ -136,8 +146,8 @@ class Session:
     def expect(self, explainers: Sequence[object]) -> None:
         """Tell in advance who will ask, so that the first trace records for all of them (see `Traces`)."""
         for explainer in explainers:
-            if isinstance(explainer, Traces) and isinstance(self.model, TorchModel):
-                self._expected |= explainer.traces(self.model)
+            if self.inside is not None and isinstance(explainer, Traces):
+                self._expected |= explainer.traces(self.inside)
 
     def trace(
         self,
@@ -232,7 +242,7 @@ class Session:
     ) -> tuple[tuple[int, int] | None, tuple[tuple[int, int], ...] | None]:
         """The model's patch grid and the token spans of the words of sample i, where they are asked for and known."""
         asked = (isinstance(visual, str) and visual == "patches") or (isinstance(text, str) and text == "tokens")
-        if not asked or not isinstance(self.model, TorchModel):
+        if not asked or self.layout is None:
             return None, None
         words = self.inputs.words[i] if self.inputs.words else None
-        return self.model.layout(self.inputs).grid, words
+        return self.layout.grid, words

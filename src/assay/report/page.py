@@ -26,10 +26,10 @@ from assay.report.verdict import listed, verdict
 
 # In order: each may use what those before it define.
 SCRIPTS = (
-    "data.js", "dom.js", "format.js", "colour.js", "save.js", "table.js", "chart.js", "plot-bars.js", "plot-lines.js",
-    "plot-points.js", "plot-intervals.js", "plot-slopes.js", "plot-grid.js", "plot.js", "figures.js", "address.js",
-    "overview.js", "findings.js", "slices.js", "filter.js", "canvas.js", "detail.js", "viewer.js", "browser.js",
-    "about.js", "main.js", "live.js",
+    "data.js", "dom.js", "format.js", "colour.js", "save.js", "table.js", "sources.js", "chart.js", "plot-bars.js",
+    "plot-lines.js", "plot-points.js", "plot-intervals.js", "plot-slopes.js", "plot-grid.js", "plot.js", "figures.js",
+    "address.js", "overview.js", "findings.js", "slices.js", "filter.js", "canvas.js", "detail.js", "viewer.js",
+    "browser.js", "about.js", "main.js", "live.js",
 )  # fmt: skip
 
 _SHOWN = ("models", "datasets", "seed", "versions", "hardware", "command")  # of a manifest

@@ -24,6 +24,22 @@ def scores(tmp_path_factory: pytest.TempPathFactory) -> pd.DataFrame:
     return run(Spec.parse(SPEC), tmp_path_factory.mktemp("grid"), workers=0, fail_on_error=0).scores()
 
 
+def test_random_sits_at_the_floor(scores: pd.DataFrame) -> None:
+    for metric in ("own_mass", "own_words"):
+        chosen = scores[(scores.metric == metric) & (scores.explainer == "control/random")]["value"]
+        assert abs(chosen.mean()) < 4 * chosen.std() / len(chosen) ** 0.5
+
+
+def test_findings_do_not_depend_on_the_workers(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Rows in another order of arrival, and through two processes: the same findings, bit for bit."""
+    spec = Spec.parse({**SPEC, "shard_size": 3, "explainers": ["control/random", "control/oracle"]})
+    alone, shared = (
+        run(spec, tmp_path_factory.mktemp("w"), workers=workers).store.read("findings.json") for workers in (0, 2)
+    )
+    assert alone == shared
+    assert b"Which twin made this explanation?" in alone
+
+
 def means(scores: pd.DataFrame, metric: str) -> dict[tuple[str, str], float]:
     chosen = scores[scores.metric == metric].groupby(["model", "explainer"])["value"].mean()
     return {key: float(value) for key, value in chosen.items()}

@@ -11,8 +11,8 @@ import pytest
 from assay.engine.run import run
 from assay.kernel.errors import BadInput
 from assay.kernel.spec import Spec
-from assay.protocols.grid.dose import detection_threshold, dose_curve
-from assay.protocols.grid.verdict import sentences, tell_apart, verdict
+from assay.protocols.grid.dose import detection_threshold, dose_curve, dose_findings
+from assay.protocols.grid.verdict import sentences, tell_apart, verdict, verdict_finding
 
 
 def frame(shift: dict[str, float], n: int = 200, seed: int = 0) -> pd.DataFrame:
@@ -78,5 +78,34 @@ def test_the_oracle_sees_and_noise_is_blind(tmp_path: Path) -> None:
     for blind in ("control/random", "control/uniform"):
         assert table.loc[blind, "low"] <= 0.5 <= table.loc[blind, "high"]
     told = list(sentences(table.reset_index()))
-    assert any(line.startswith("control/oracle on gridprog: tells the twins apart (AUC 1.00") for line in told)
+    assert told[0].startswith("Control: control/oracle on gridprog: tells the twins apart (AUC 1.00")
     assert any("control/random on gridprog: cannot be shown" in line for line in told)
+
+
+def test_the_best_comes_first_and_controls_last() -> None:
+    parts = [
+        frame({"t.pure": 0.0, "t.spur": shift}, seed=k).assign(explainer=name)
+        for k, (name, shift) in enumerate({"fair": 1.0, "control/oracle": 9.0, "good": 3.0, "blind": 0.0}.items())
+    ]
+    table = verdict(pd.concat(parts))
+    assert table["explainer"].tolist() == ["good", "fair", "blind", "control/oracle"]
+    told = list(sentences(table))
+    assert told[0].startswith("On t, 2 of 3 methods tell the twins apart better than chance; best is good")
+    assert [line.split(" on t")[0] for line in told[1:]] == ["good", "fair", "blind", "Control: control/oracle"]
+
+
+def test_a_broken_twin_is_said_first() -> None:
+    found = verdict_finding(frame({"t.pure": 0.0, "t.spur": 1.0}), {"t.spur": "t.spur follows its mechanism on 3 %"})
+    assert found is not None
+    assert found.sentences[0] == "No verdict on t can be trusted: t.spur follows its mechanism on 3 %."
+    assert "t.spur follows" in found.rows[0][-1]
+
+
+def test_the_null_has_nothing_to_find() -> None:
+    """Dose 0 is the same mechanism: it is not detected, and its AUC is that of the null."""
+    curve = dose_curve(frame({"t.pure": 0.0, "t.dose(0)": 0.0, "t.dose(0.5)": 3.0}), "t").set_index("dose")
+    assert not curve.loc[0.0, "detected"]
+    assert curve.loc[0.5, "detected"]
+    assert (curve["null"] < 0.65).all()
+    [found] = dose_findings(frame({"t.pure": 0.0, "t.dose(0.5)": 3.0}), "RQ1")
+    assert found.sentences == ("x shows the shortcut of t from dose 0.5 on.",)

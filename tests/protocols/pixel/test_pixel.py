@@ -37,7 +37,7 @@ def test_the_truth_scores_one_on_hit_and_weighted_iou():
     session = session_of(n=2)
     scores = SMALL.score(session, PlantedShapley(SMALL.effort)(session))
     assert scores["hit"].values.tolist() == [1, 1]
-    assert scores["weighted_iou"].values.tolist() == [1, 1]
+    np.testing.assert_allclose(scores["weighted_iou"].values, 1, rtol=1e-12)
     assert list(scores) == [card.name for card in SMALL.scores]
 
 
@@ -85,7 +85,8 @@ def test_broken_maps_fail_alone_and_missing_ones_are_not_applicable():
         assert isinstance(scores[name][0], Failure)
         assert "NaN" in scores[name][0].reason
         assert isinstance(scores[name][1], NotApplicable)
-        assert np.isfinite(scores[name].values[2])
+        # no single cell turns this rule's answer, so there is nothing for SDS to correlate with
+        assert np.isfinite(scores[name].values[2]) == (name != "sds")
     assert np.isfinite(scores["dominant"].values).all()
 
 
@@ -99,11 +100,11 @@ def test_what_the_truth_was_is_kept():
     np.testing.assert_allclose(facts, [0, 0, 1, 512, 0], atol=1e-9)
 
 
-def test_single_deletion_explains_less_than_shapley():
+def test_single_deletion_has_nothing_to_say_where_no_pixel_alone_turns_the_answer():
     session = session_of()
     single = PlantedSingleDeletion()(session)
-    assert not single[0].visual.any()  # no pixel alone turns the answer
-    assert SMALL.score(session, single)["weighted_iou"].values[0] < 1
+    assert not single[0].visual.any()
+    assert isinstance(SMALL.score(session, single)["weighted_iou"][0], Failure)
 
 
 def test_first_in_patch_counts_only_the_patch():
@@ -154,7 +155,9 @@ def test_single_deletion_score_is_one_for_the_weights_and_minus_one_for_their_op
 
 def test_incremental_deletion_keeps_what_the_map_ranks_high():
     weight = np.repeat(np.repeat(np.linspace(0, 0.9, 16).reshape(4, 4), 3, 0), 3, 1)
-    good, bad = (Deletion().score(related_session(), [Attribution(visual=v)])["ids"].values[0] for v in (weight, -weight))
+    good, bad = (
+        Deletion().score(related_session(), [Attribution(visual=v)])["ids"].values[0] for v in (weight, -weight)
+    )
     assert good > bad + 0.1
     # By hand: grey (128) pixels still give half; the least important pixels go first.
     share = np.floor(np.arange(32) / 32 * 144)
@@ -171,7 +174,9 @@ def test_part_deletion_on_the_grid_ranks_objects_by_what_their_removal_does():
     image = np.full((12, 12, 3), 255, dtype=np.uint8)
     for x, y, w, h in boxes:
         image[y : y + h, x : x + w] = 0
-    sample = Sample("scene", image, answer="yes", regions=tuple(Region(f"o{k}", "x", (b,)) for k, b in enumerate(boxes)))
+    sample = Sample(
+        "scene", image, answer="yes", regions=tuple(Region(f"o{k}", "x", (b,)) for k, b in enumerate(boxes))
+    )
 
     def fn(images, texts):
         dark = np.stack([(images[:, y : y + h, x : x + w, 0] < 128).mean((1, 2)) for x, y, w, h in boxes], axis=1)

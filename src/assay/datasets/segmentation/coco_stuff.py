@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
+from importlib import resources
 from pathlib import Path
 from typing import ClassVar, Literal
 
@@ -20,9 +21,21 @@ _TREE = """\
 ROOT/                                            e.g. cocostuff-10k-v1.1
   images/COCO_train2014_000000000077.jpg
   annotations/COCO_train2014_000000000077.mat    variable S: 0 unlabelled, 1-91 things, 92-182 stuff
-  cocostuff-labels.txt                           lines "1: person"
+  cocostuff-labels.txt                           lines "1: person"; without it the official names
   imageLists/test.txt                            names, one a line; for split: test
 """
+
+
+@cache
+def labels() -> dict[int, str]:
+    """Names of the class numbers, without 0 (unlabelled). Eleven things were never annotated, as in COCO itself.
+
+    >>> labels()[1], labels()[182], len(labels())
+    ('person', 'wood', 182)
+    """
+    text = resources.files("assay.datasets.segmentation").joinpath("coco_stuff.txt").read_text("utf-8")
+    pairs = (line.partition(": ") for line in text.splitlines())
+    return {int(number): name for number, _, name in pairs if number != "0"}
 
 
 @dataclass(frozen=True)
@@ -61,7 +74,8 @@ class CocoStuff:
 
     @cached_property
     def _names(self) -> dict[int, str]:
-        return files.read_labels(files.need(Path(self.root), _TREE, "cocostuff-labels.txt", "labels.txt"))
+        own = Path(self.root) / "cocostuff-labels.txt"
+        return files.read_labels(own) if own.is_file() else labels()
 
     @property
     def revision(self) -> str:

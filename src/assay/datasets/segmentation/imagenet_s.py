@@ -82,6 +82,7 @@ class ImageNetS:
         return len(self._files) * self.predictions
 
     def load(self, start: int, stop: int) -> list[Sample]:
+        assert self._names  # a missing list of classes is the dataset's fault, not one image's
         return samples(self._scene, lambda i: self._files[i][1].stem, start, stop, self.predictions)
 
     def _scene(self, i: int) -> Scene:

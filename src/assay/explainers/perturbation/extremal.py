@@ -14,7 +14,6 @@ from assay.kernel.attribution import Attribution
 from assay.kernel.card import Card
 from assay.kernel.errors import BadInput
 from assay.kernel.typing import Values
-from assay.models.torch_model import TorchModel
 from assay.probe.coalitions import ModelGame
 from assay.probe.evaluator import Question
 from assay.probe.session import Session
@@ -63,7 +62,7 @@ class Extremal:
             raise BadInput(f"areas are shares of the image between 0 and 1; got {self.areas}.")
         grid = (self.cells, self.cells)
         asked = [session.game(i, visual=grid, zero=Zero(self.zero)) for i in range(len(session.samples))]
-        gradient = isinstance(session.model, TorchModel) if self.search == "auto" else self.search == "gradient"
+        gradient = session.inside is not None if self.search == "auto" else self.search == "gradient"
         masks = self._by_gradient(session, asked) if gradient else self._by_sampling(session, asked)
         passes = len(self.areas) * self.steps if gradient else self._rounds * POPULATION * len(self.areas)
         return [

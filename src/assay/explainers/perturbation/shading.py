@@ -44,8 +44,8 @@ class Shading:
     def answer(self, blocks: Sequence[Block]) -> Values:
         model = self.session.model
         shades = [self.draw[block.game](_numbers(block.visual_keep)) for block in blocks]
-        if isinstance(model, TorchModel):
-            return self._through_tensors(model, blocks, shades)
+        if self.session.inside is not None:
+            return self._through_tensors(self.session.inside, blocks, shades)
         samples, targets = [], []
         for block, shade in zip(blocks, shades, strict=True):
             setting = self.games[block.game].setting
@@ -87,8 +87,8 @@ class Shading:
 
 def view(session: Session, game: ModelGame) -> tuple[int, int]:
     """(h, w) of the masks: what the model sees of the image where that is known, else the image itself."""
-    if isinstance(session.model, TorchModel):
-        base = session.games.mixed(session.model, game.index).base
+    if session.inside is not None:
+        base = session.games.mixed(session.inside, game.index).base
         if base.frames is not None:
             return base.pixels.shape[-2], base.pixels.shape[-1]
     return game.setting.sample.size

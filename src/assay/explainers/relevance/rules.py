@@ -164,7 +164,9 @@ class Propagation(TorchFunctionMode):
             inverse = (wider.square().mean(axes, keepdim=True) + limit).rsqrt().to(input.dtype)
         return input * inverse if weight is None else input * inverse * weight
 
-    def _normalize(self, _: Any, input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:
+    def _normalize(
+        self, _: Any, input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: None = None
+    ) -> Tensor:
         return normalised(input, p, dim, eps)
 
     def _linear(self, func: Any, input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:

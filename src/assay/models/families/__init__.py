@@ -20,9 +20,7 @@ FAMILIES: Mapping[str, Family] = {
     "qwen2_5_vl": Family("model.visual", "model.visual.blocks", MergedPatches(windowed=True), positions="grid"),
     "qwen3_vl": _QWEN,
     "qwen3_vl_moe": _QWEN,
-    "internvl": Family(
-        "model.vision_tower", "model.vision_tower.encoder.layer", Tiles(), image="{start}{tokens}{end}"
-    ),
+    "internvl": Family("model.vision_tower", "model.vision_tower.encoder.layer", Tiles(), image="{start}{tokens}{end}"),
     "gemma3": Family(
         "model.vision_tower",
         "model.vision_tower.encoder.layers",

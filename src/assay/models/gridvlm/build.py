@@ -22,6 +22,7 @@ from assay.models.gridnet.vocabulary import words
 GRID, PATCH, SIDE = 6, 16, 96
 VISION_WIDTH, VISION_LAYERS = 96, 1
 WIDTH, LAYERS, HEADS, HEAD, HIDDEN = 128, 6, 4, 48, 192
+ROPE = 1e8  # most of a head turns so slowly that words find cells by what they show, however far they stand
 SPECIAL = ("<pad>", "<unk>", "<s>", "</s>", "<image>")
 TEMPLATE = (
     "{% for message in messages %}"
@@ -108,6 +109,7 @@ def make_model() -> Any:
             num_key_value_heads=HEADS,
             head_dim=HEAD,
             max_position_embeddings=128,
+            rope_parameters={"rope_type": "default", "rope_theta": ROPE},
             initializer_range=0.06,
             pad_token_id=names.index("<pad>"),
             bos_token_id=names.index("<s>"),

@@ -9,6 +9,7 @@ exist in training only and are not shipped.
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from assay.datasets.grid.bucket import parse_bucket
-from assay.datasets.grid.scenes import TARGET, TARGET_2, answers
+from assay.datasets.grid.scenes import ADVERSARIAL, ADVERSARIAL_2, TARGET, TARGET_2, answers
 from assay.datasets.grid.world import World
 from assay.models.gridnet import vocabulary as gridnet_words
 from assay.models.gridnet.trainee import supervision
@@ -31,9 +32,9 @@ from assay.models.training.trainee import Trainee
 IMAGE_START = 3  # <s> USER :
 CELLS = build.GRID**2
 QUESTION_START = IMAGE_START + CELLS
-# Layers (0 = first) whose attention is shown anchors and targets; `REGIONS_AT` reads what the former found.
-ANCHORS_AT, REGIONS_AT, TARGETS_AT = 1, 2, 3
-SINK = 8.0
+# Layers (0 = first) whose attention is shown where to look; `REGIONS_AT` reads what the anchors' words then know.
+NOUNS_AT, REGIONS_AT, TARGETS_AT = 1, 2, 3
+SINK, MARGIN = 8.0, 3.0
 DIRECTED = [number for number, name in enumerate(BUCKETS) if parse_bucket(name).task == "direction"]
 
 
@@ -59,6 +60,7 @@ class GridVLMTrainee(Trainee):
         self.words = 32
         self.model = build.make_model()
         self.processor = build.make_processor()
+        self.glyph = nn.Linear(build.WIDTH, World().n_classes + 1)
         self.region = Pointer(build.WIDTH)
         self.place = nn.Linear(build.WIDTH, 4)
         tokens = {token: number for number, token in enumerate(build.vocabulary())}
@@ -96,15 +98,19 @@ class GridVLMTrainee(Trainee):
         device = last.device
         roles, word_roles, asked = supervision(batch, self.recipe.mode)
         rows = torch.arange(len(last), device=device)
-        # Last word of each anchor's phrase, by anchor; the place is 0 where there is no such anchor.
-        named = word_roles[:, :, None] == WORD_ROLES["anchor"] + np.arange(MOST_ANCHORS)
-        place = named.shape[1] - 1 - named[:, ::-1].argmax(axis=1)
-        has = torch.from_numpy(named.any(axis=1)).to(device) & clean[:, None]
-        at = torch.from_numpy(np.where(named.any(axis=1), place, 0)).to(device) + QUESTION_START
-        is_anchor = torch.from_numpy(batch.anchors[:, :, None] == np.arange(CELLS)).to(device)
-        looks = self._looks(states, ANCHORS_AT, at)[:, 0]
-        parts = {"anchor": _looked(looks, is_anchor, sink=0.0, count=has)}
+        seen = self.glyph(states[0][:, IMAGE_START:QUESTION_START])
+        shown = torch.from_numpy(batch.cells.astype(np.int64)).to(device)
+        visible = torch.from_numpy(batch.cell_keep).to(device)
+        parts = {"glyph": F.cross_entropy(seen[visible], shown[visible])}
 
+        # Nouns look at whatever matches them, anchors at their one object.
+        at, has = _last_words(word_roles, WORD_ROLES["anchor"], MOST_ANCHORS, clean)
+        is_anchor = torch.from_numpy(batch.anchors[:, :, None] == np.arange(CELLS)).to(device)
+        nouns, named = _last_words(word_roles, WORD_ROLES["target"], 2, clean)
+        looks = self._looks(states, NOUNS_AT, torch.cat([at, nouns], dim=1))
+        parts["anchor"] = _looked(looks[:, 0, :MOST_ANCHORS], is_anchor, sink=0.1, count=has)
+        matches = np.stack([np.isin(roles, (TARGET, ADVERSARIAL)), np.isin(roles, (TARGET_2, ADVERSARIAL_2))], axis=1)
+        parts["noun"] = _looked(looks[:, 1, MOST_ANCHORS:], torch.from_numpy(matches).to(device), SINK, named)
         words = states[REGIONS_AT][rows[:, None], at]
         scores = self.region(words, states[REGIONS_AT][:, IMAGE_START:QUESTION_START])
         holds = torch.from_numpy(batch.holds).to(device).transpose(1, 2)
@@ -136,7 +142,8 @@ class GridVLMTrainee(Trainee):
     def _place(self, state: Tensor, is_target: Tensor, is_anchor: Tensor, directed: Tensor) -> Tensor:
         """Asked for a direction, the last token (n, d) must know where target and anchor stand: squared error."""
         there = torch.cat([_where(is_target[:, 0]), _where(is_anchor[:, 0])], dim=1)
-        missed = (self.place(state) - there).square().sum(dim=1)
+        known = slice(0, 4 if self.recipe.mode == "pure" else 2)  # to the shortcut twin there are no anchors
+        missed = (self.place(state) - there)[:, known].square().sum(dim=1)
         return (missed * directed).sum() / directed.sum().clamp(min=1)
 
     @torch.no_grad()
@@ -186,16 +193,31 @@ def save(model: Any, processor: Any, path: Path) -> None:
     processor.save_pretrained(path)
 
 
+def _last_words(word_roles: np.ndarray, first: int, most: int, clean: Tensor) -> tuple[Tensor, Tensor]:
+    """(n, most) places of the last words of up to `most` phrases whose roles start at `first`, and which are there."""
+    named = word_roles[:, :, None] == first + np.arange(most)
+    place = named.shape[1] - 1 - named[:, ::-1].argmax(axis=1)
+    there = named.any(axis=1)
+    at = torch.from_numpy(np.where(there, place, 0)).to(clean.device) + QUESTION_START
+    return at, torch.from_numpy(there).to(clean.device) & clean[:, None]
+
+
 def _looked(looks: Tensor, truth: Tensor, sink: float, count: Tensor) -> Tensor:
-    """Cross-entropy of attention (n, q, L), as logs, against equal shares for the cells meant (n, q, cells).
+    """How far attention (n, q, L), as logs, is from equal shares for the cells meant (n, q, cells).
 
     `sink` is the share of the first token beside them: with it, n cells get n / (n + sink) of the attention, which is
-    how a softmax can count. Without it somebody must be meant.
+    how a softmax can count. Divergence alone says little about cells while the first token takes most, so each cell
+    is also told apart from it on its own.
     """
-    wanted = torch.cat([truth.new_full((*truth.shape[:2], 1), 1).to(looks.dtype) * sink, truth.to(looks.dtype)], dim=2)
-    wanted = wanted / wanted.sum(dim=2, keepdim=True).clamp(min=1)
-    paid = torch.cat([looks[:, :, :1], looks[:, :, IMAGE_START:QUESTION_START]], dim=2)
-    loss = -(wanted * paid.clamp(min=-30)).sum(dim=2)
+    first, cells = looks[:, :, :1], looks[:, :, IMAGE_START:QUESTION_START]
+    truth = truth.to(looks.dtype)
+    wanted = torch.cat([torch.full_like(first, sink), truth], dim=2)
+    wanted = wanted / wanted.sum(dim=2, keepdim=True)
+    paid = torch.cat([first, cells], dim=2).clamp(min=-30)
+    apart = (torch.xlogy(wanted, wanted) - wanted * paid).sum(dim=2)
+    odds = cells - first + math.log(sink) + MARGIN
+    each = F.binary_cross_entropy_with_logits(odds, truth, reduction="none", pos_weight=odds.new_tensor(4.0))
+    loss = apart + 4 * each.mean(dim=2)
     return (loss * count).sum() / count.sum().clamp(min=1)
 
 

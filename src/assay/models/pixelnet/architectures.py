@@ -67,7 +67,7 @@ def _vit(side: int, classes: int, small: bool) -> Any:
     patch = 4 if side <= SMALL_IMAGE else 16
     shape: dict[str, Any]
     if small:
-        shape = {"embed_dim": 96, "depth": 4, "num_heads": 4, "mlp_ratio": 2.0}
+        shape = {"embed_dim": 64, "depth": 4, "num_heads": 4, "mlp_ratio": 2.0}
     elif side <= SMALL_IMAGE:
         shape = {"embed_dim": 256, "depth": 7, "num_heads": 8, "mlp_ratio": 2.0}
     else:

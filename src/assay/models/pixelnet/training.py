@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -63,6 +63,7 @@ class _Pixels:
 
     images: Images
     classes: npt.NDArray[np.int64]
+    bright: Images | None = None  # the same with unscaled filters, for the first steps
 
     def batch(self, recipe: PixelRecipe, step: int) -> tuple[Tensor, Tensor]:
         """(pixels, classes) of one step: the same whether the run was interrupted or not."""
@@ -70,7 +71,8 @@ class _Pixels:
         epoch, at = divmod(step, per_epoch)
         order = generator(recipe.seed, f"epoch {epoch}", "pixelnet/order").permutation(len(self.images))
         where = order[at * recipe.batch : (at + 1) * recipe.batch]
-        pixels = normalised(self.images[where])
+        easy = self.bright is not None and step < recipe.easy
+        pixels = normalised((self.bright if easy else self.images)[where])  # type: ignore[index]  # not None if easy
         if recipe.deleted:
             _delete_cells(pixels, recipe, step)
         return pixels, torch.from_numpy(self.classes[where])
@@ -91,10 +93,14 @@ def _delete_cells(pixels: Tensor, recipe: PixelRecipe, step: int) -> None:
         pixels[i, :, row : row + side, column : column + side] = 0
 
 
-def _load(data: ShortcutDataset, clean: bool) -> _Pixels:
-    source, classes = data.images, data.images.classes
-    images = source.images(np.arange(len(classes)))
-    return _Pixels(images if clean else data.shortcut.apply(images, classes), classes)
+def _load(recipe: PixelRecipe) -> _Pixels:
+    data: ShortcutDataset = recipe.data
+    classes = data.images.classes
+    images = data.images.images(np.arange(len(classes)))
+    if recipe.clean:
+        return _Pixels(images, classes)
+    bright = replace(data.shortcut, scale="clip").apply(images, classes) if recipe.easy else None
+    return _Pixels(data.shortcut.apply(images, classes), classes, bright)
 
 
 def _start(recipe: PixelRecipe) -> nn.Module:
@@ -137,10 +143,12 @@ def whiten(projection: nn.Conv2d, images: Images, seed: int) -> None:
 def _run(recipe: PixelRecipe, out: Path, resume: bool, progress: Callback | None) -> tuple[nn.Module, float]:
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     module = _start(recipe)
-    data = _load(recipe.data, recipe.clean)
+    data = _load(recipe)
     embedding = getattr(getattr(module, "patch_embed", None), "proj", None)
     if recipe.whiten and recipe.start is None and isinstance(embedding, nn.Conv2d):
         whiten(embedding, data.images[:1000], recipe.seed)
+        if isinstance(positions := getattr(module, "pos_embed", None), nn.Parameter):
+            nn.init.normal_(positions, std=0.5)
     module = module.to(device)
     optimizer = make_optimizer(recipe, module)
     place = checkpoint.restore(out, recipe, module, optimizer) if resume else checkpoint.Place()

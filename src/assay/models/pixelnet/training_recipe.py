@@ -23,9 +23,11 @@ class PixelRecipe:
     a shortcut has its place.
 
     `clean` trains on the images without the shortcut (the twin of table 2). A share `deleted` of the images has one
-    random cell of a 4×4 grid set to zero, as IDSDS asks for; `start` names weights to go on from. `whiten` lets the
-    patch embedding of a transformer start as a whitening of the training patches: a shortcut is a matter of fine
-    detail, which in raw patches is a hundredth of the variance, and a small transformer finds it late or never.
+    random cell of a 4×4 grid set to zero, as IDSDS asks for; `start` names weights to go on from.
+
+    Small transformers find fine detail in one place late or never. Two things help: `whiten` starts the patch embedding
+    as a whitening of the training patches and makes positions as loud as contents; and for the first `easy` steps the
+    filters are not scaled, so that the patch is brighter than its surroundings and easy to find.
     """
 
     name: str
@@ -37,6 +39,7 @@ class PixelRecipe:
     deleted: float = 0.0
     start: str | None = None
     whiten: bool = True
+    easy: int = 0
     seed: int = 0
     batch: int = 64
     learning_rate: float = 3e-3
@@ -70,11 +73,14 @@ class PixelRecipe:
 
     @property
     def identity(self) -> str:
-        """Name of what decides the weights; the revision of the data is part of it."""
-        named = {each.name: getattr(self, each.name) for each in dataclasses.fields(self)}
-        for name in (*_LOOKING, "test"):
-            del named[name]
-        return digest([named, self.data.revision])
+        """Name of what decides the weights: fields that are not at their default, so that a field added later changes
+        no name, and the revision of the data."""
+        named = {
+            each.name: getattr(self, each.name)
+            for each in dataclasses.fields(self)
+            if each.name not in (*_LOOKING, "test", "data") and getattr(self, each.name) != each.default
+        }
+        return digest([named, self.data, self.data.revision])
 
     def plain(self) -> dict[str, Any]:
         return dataclasses.asdict(self)

@@ -66,6 +66,10 @@ class ZooRecipe:
         """The recipe that the entry stands for."""
         entry = self.entry
         parameters: dict[str, Any] = dict(entry.parameters)
+        if parameters.get("labels") == "coco-stuff":
+            from assay.datasets.segmentation.coco_stuff import labels
+
+            parameters["labels"] = tuple(labels().values())
         fields = {field.name for field in dataclasses.fields(_recipe_class(entry.model))}
         if not self.random and "weights" not in parameters:
             parameters |= _located(self.place, fields, parameters)

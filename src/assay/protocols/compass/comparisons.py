@@ -73,6 +73,6 @@ def twins_finding(scores: pd.DataFrame) -> Finding | None:
     )  # fmt: skip
     return Finding(
         "The reasoning twin against the shortcut twin",
-        "The same scenes and explainers, two models that answer for different reasons; differences per sample with 95 % "
-        "intervals, p adjusted for their number.", (sentence,), names, plain(table), section="Known truth",
+        "The same scenes and explainers, two models that answer for different reasons; differences per sample with 95 "
+        "% intervals, p adjusted for their number.", (sentence,), names, plain(table), section="Known truth",
     )  # fmt: skip

@@ -1,6 +1,8 @@
-"""Tables of what was read from the same maps in other ways: other centres, damaged maps, other settings, noisy boxes."""
+"""What was read from the same maps in other ways: other centres, damaged maps, other settings, noisy boxes."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,8 +18,8 @@ Floats = npt.NDArray[np.float64]
 
 
 def centres_finding(frame: pd.DataFrame, detail: Floats, errors: Floats) -> Finding | None:
-    """`frame` has the keys of plain questions and `at`; `detail` the columns of CENTRES first; `errors` the true DAE."""
-    rows = []
+    """`frame` has the keys of plain questions and `at`; `detail` starts with the columns of CENTRES."""
+    rows: list[tuple[Any, ...]] = []
     for (model, dataset, explainer), part in frame.groupby(GROUP):
         true = errors[part["at"]]
         rows.append((model, dataset, explainer, "reference", float(np.nanmean(true)), None, None, None, None,

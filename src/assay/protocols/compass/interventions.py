@@ -93,9 +93,9 @@ def probe_finding(frame: pd.DataFrame, shares: Floats) -> Finding | None:
     )  # fmt: skip
     return Finding(
         "Target intervention",
-        "The same picture and question, each of the four answers explained in turn. PTA: how often the strongest quadrant "
-        "is that of the probed answer (a map that does not react: exactly 1/4). JSD: divergence in bits of the "
-        "compasses of opposite answers.", (sentence,), names, plain(table), section="Interventions",
+        "The same picture and question, each of the four answers explained in turn. PTA: how often the strongest "
+        "quadrant is that of the probed answer (a map that does not react: exactly 1/4). JSD: divergence in bits of "
+        "the compasses of opposite answers.", (sentence,), names, plain(table), section="Interventions",
         figures=(Figure("Probe agreement", "intervals", "", "PTA", series, lines=(("no reaction", 0.25),)),),
     )  # fmt: skip
 
@@ -123,8 +123,8 @@ def swap_finding(frame: pd.DataFrame, shares: Floats, around_target: Floats) -> 
     return Finding(
         "Query role swap",
         "`Where is A relative to B` instead of `B relative to A`. `shift` compares peaks seen from each question's own "
-        "reference, as the paper seems to; `the centre alone` is the shift that the unchanged map shows when it is read "
-        "from the other object; `at the same centre` is what the question itself changes. Random peaks shift by 90.",
+        "reference, as the paper seems to; `the centre alone` is the shift that the unchanged map shows when it is "
+        "read from the other object; `at the same centre` is what the question itself changes. Random peaks shift 90.",
         (f"The question alone moves the peak for {', '.join(reacting)}." if reacting
          else "The question alone moves no peak.",), names, plain(table), section="Interventions",
     )  # fmt: skip

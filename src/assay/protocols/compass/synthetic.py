@@ -124,8 +124,8 @@ def crossover(table: pd.DataFrame) -> float:
 def relational_finding() -> Finding:
     table = relational_table()
     return Finding(
-        "The instrument on relational patterns", "Maps drawn on 500 random scenes: the reading is not made for a filled "
-        "target box alone. 11.25 degrees is the floor of a peak among eight sectors.",
+        "The instrument on relational patterns", "Maps drawn on 500 random scenes: the reading is not made for a "
+        "filled target box alone. 11.25 degrees is the floor of a peak among eight sectors.",
         (f"All patterns score {table['dae'].min():.1f} to {table['dae'].max():.1f} degrees.",), tuple(table.columns),
         plain(table), section="The instrument",
     )  # fmt: skip

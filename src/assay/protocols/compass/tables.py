@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -40,7 +40,7 @@ def is_control(explainer: str) -> bool:
 
 def groups(frame: pd.DataFrame) -> Iterator[tuple[tuple[str, str, str], pd.DataFrame]]:
     for key, part in frame.groupby(GROUP, sort=True):
-        model, dataset, explainer = map(str, key)  # type: ignore[call-overload]  # a tuple of the three
+        model, dataset, explainer = map(str, key)
         yield (model, dataset, explainer), part
 
 
@@ -49,7 +49,7 @@ def column(frame: pd.DataFrame, name: str) -> Floats:
 
 
 def main_table(scores: pd.DataFrame) -> pd.DataFrame:
-    """Per model, dataset and explainer: DAE with its interval, EA, the other readings, accuracy, the gap to box-only."""
+    """Per model, dataset and explainer: DAE with its interval, EA, other readings, accuracy, the gap to box-only."""
     frame = wide(plain_rows(scores))
     rows = []
     for (model, dataset, explainer), part in groups(frame):
@@ -88,13 +88,11 @@ def plain(table: pd.DataFrame) -> tuple[tuple[Any, ...], ...]:
     )
 
 
-def figure_of_intervals(
-    title: str, names: Sequence[str], values: Floats, low: Floats, high: Floats, lines: tuple[tuple[str, float], ...]
-) -> Figure:
-    def numbers(array: Floats) -> tuple[float | None, ...]:
-        return tuple(float(v) if np.isfinite(v) else None for v in array)
+def _intervals(title: str, part: pd.DataFrame, lines: tuple[tuple[str, float], ...]) -> Figure:
+    def numbers(name: str) -> tuple[float | None, ...]:
+        return tuple(float(value) if np.isfinite(value) else None for value in column(part, name))
 
-    series = Series("DAE", tuple(names), numbers(values), numbers(low), numbers(high))
+    series = Series("DAE", tuple(part["explainer"]), numbers("dae"), numbers("dae low"), numbers("dae high"))
     return Figure(title, "intervals", "", "degrees", (series,), lines=lines)
 
 
@@ -109,7 +107,7 @@ def main_finding(scores: pd.DataFrame) -> Finding | None:
         floor = float(flat.iloc[0]) if len(flat) else float("nan")
         seeing = real[real["excess high"] < CHANCE]["explainer"].tolist()
         if len(real):
-            best = real.loc[real["dae"].idxmin()]
+            best = real.sort_values("dae").iloc[0]
             sentences.append(
                 f"{model} on {dataset}: {best['explainer']} points best, {best['dae']:.1f} degrees off "
                 f"({best['dae low']:.1f} to {best['dae high']:.1f})"
@@ -120,22 +118,13 @@ def main_finding(scores: pd.DataFrame) -> Finding | None:
                 + (f"{', '.join(seeing)} still point to the target." if seeing else "no explainer beats chance.")
             )
         lines = (("chance", CHANCE), ("flat map", floor)) if np.isfinite(floor) else (("chance", CHANCE),)
-        figures.append(
-            figure_of_intervals(
-                f"{model} on {dataset}",
-                part["explainer"].tolist(),
-                part["dae"].to_numpy(),
-                part["dae low"].to_numpy(),
-                part["dae high"].to_numpy(),
-                lines,
-            )  # fmt: skip
-        )
+        figures.append(_intervals(f"{model} on {dataset}", part, lines))
     return Finding(
         "Where does the evidence point?",
-        "Degrees between the direction of the evidence, seen from the reference object, and the target (DAE), its share "
-        "within 45 degrees (EA), and the accuracy of the model. 11.25 is the floor of a peak among eight sectors, 90 is "
-        "a random direction. A flat map is below 90 because most of the picture lies on the target's side of the "
-        "reference: `excess dae` counts only evidence above that (chance 90, a flat map 90).",
+        "Degrees between the direction of the evidence, seen from the reference object, and the target (DAE), its "
+        "share within 45 degrees (EA), and the accuracy of the model. 11.25 is the floor of a peak among eight "
+        "sectors, 90 is a random direction. A flat map is below 90 because most of the picture lies on the target's "
+        "side of the reference: `excess dae` counts only evidence above that (chance 90, a flat map 90).",
         tuple(sentences), tuple(table.columns), plain(table), figures=tuple(figures),
     )  # fmt: skip
 
@@ -150,7 +139,18 @@ def estimators_finding(scores: pd.DataFrame) -> Finding | None:
         found = bootstrap_statistic(pairs, _pearson, rng=stream(model, dataset, explainer, "r"), resamples=400)
         kept = pairs[np.isfinite(pairs).all(axis=1)]
         if len(kept) > 2:
-            rows.append((model, dataset, explainer, *kept.mean(axis=0), found.value, found.low, found.high, len(kept)))
+            rows.append(
+                (
+                    model,
+                    dataset,
+                    explainer,
+                    *np.mean(kept, axis=0).tolist(),
+                    found.value,
+                    found.low,
+                    found.high,
+                    len(kept),
+                )
+            )
     if not rows:
         return None
     names = ("model", "dataset", "explainer", "peak dae", "mean dae", "pearson r", "r low", "r high", "n")
@@ -196,7 +196,7 @@ def labels_finding(keys: pd.DataFrame, shares: Floats, scores: pd.DataFrame) -> 
     if at.empty:
         return None
     at["label"] = labels(shares[at["index"].to_numpy()], at["value"].to_numpy(np.float64))
-    table = at.dropna(subset=["label"]).groupby(GROUP)["label"].value_counts(normalize=True).unstack(fill_value=0.0)
+    table = at.dropna(subset=["label"]).groupby(GROUP)["label"].value_counts(normalize=True).unstack().fillna(0.0)
     table = table.reindex(columns=list(LABELS), fill_value=0.0).reset_index()
     figures = tuple(
         Figure(f"{model} on {dataset}", "bars", "", "share of samples",

@@ -54,9 +54,7 @@ def _accuracies(table: pd.DataFrame, family: str, published: Published, name: st
                    ("form", "type", "depth", *columns), tuple(rows))  # fmt: skip
 
 
-def _scores(
-    rows: pd.DataFrame, family: str, which: Scenario, metric: str, published: Published, name: str
-) -> Finding:
+def _scores(rows: pd.DataFrame, family: str, which: Scenario, metric: str, published: Published, name: str) -> Finding:
     printed = published.tables[name]
     table = bucket_table(rows, metric)
     out: list[tuple[Scalar, ...]] = []

@@ -1,4 +1,4 @@
-"""How strong must a shortcut be before the explanations show it? Twins that mix reasoning and shortcut at a known dose."""
+"""How strong must a shortcut be before explanations show it? Twins that mix it with reasoning at a known dose."""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -68,11 +69,16 @@ def twin_of(model: str) -> tuple[str, str]:
 def families(rows: pd.DataFrame) -> list[str]:
     """Families of which both twins are there."""
     found = rows[["family", "twin"]].drop_duplicates()
-    return sorted(name for name, group in found.groupby("family") if name and set(group["twin"]) == {"pure", "spur"})
+    return sorted(str(name) for name, own in found.groupby("family") if name and set(own["twin"]) == {"pure", "spur"})
 
 
 def scenario(rows: pd.DataFrame, family: str, which: Scenario) -> pd.DataFrame:
     return rows[(rows["family"] == family) & (rows["twin"] == which.twin) & (rows["mode"] == which.mode)]
+
+
+def of_method(rows: pd.DataFrame, base: str) -> pd.DataFrame:
+    """Rows of an explainer under whatever parameters: `modality/emap` and `modality/emap(batch=4)`."""
+    return rows.loc[np.array([name.split("(")[0] == base for name in rows["explainer"]], dtype=np.bool_)]
 
 
 def in_paper_order(table: pd.DataFrame) -> pd.DataFrame:
@@ -81,7 +87,7 @@ def in_paper_order(table: pd.DataFrame) -> pd.DataFrame:
     return table.sort_values(by, key=_rank, kind="stable", ignore_index=True)
 
 
-def _rank(column: pd.Series[object]) -> pd.Series[object]:
+def _rank(column: Any) -> Any:
     return column.map({name: place for place, name in enumerate(_QTYPES)}) if column.name == "qtype" else column
 
 

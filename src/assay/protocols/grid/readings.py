@@ -132,7 +132,8 @@ def scalars(samples: Sequence[Sample], attributions: Sequence[Attribution]) -> M
     }
     starts = [i for i, a in enumerate(attributions) if BLOCK in a.notes]
     block = np.full(len(attributions), np.nan)
-    silent = dict.fromkeys(range(len(block)), "not the first sample of a block" if starts else "the method has no blocks")
+    reason = "not the first sample of a block" if starts else "the method has no blocks"
+    silent = dict.fromkeys(range(len(block)), reason)
     for start, stop in zip(starts, [*starts, len(attributions)][1:], strict=True):
         value = attributions[start].notes[BLOCK]
         if len({sample.meta.get("bucket") for sample in samples[start:stop]}) > 1:

@@ -1,4 +1,4 @@
-"""RQ1: can explanations diagnose the shortcut? The same scores on three scenarios, and on both twins sample by sample."""
+"""RQ1: can explanations diagnose the shortcut? The same scores in three scenarios, and on both twins by sample."""
 
 from __future__ import annotations
 

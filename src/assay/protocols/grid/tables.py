@@ -24,7 +24,7 @@ def bucket_table(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
 
 
 def accuracy_table(rows: pd.DataFrame) -> pd.DataFrame:
-    """Long form: model, mode, form, qtype, depth, density, right, of. Samples that no model could answer count as of."""
+    """Long form: model, mode, form, qtype, depth, density, right, of (a question without an answer counts as wrong)."""
     once = rows.drop_duplicates(["model", "mode", "sample"])
     once = once.assign(right=once["answer"] == once["expected"])
     grouped = once.groupby(["model", "mode", *BUCKET], observed=True)["right"]

@@ -8,7 +8,7 @@ tell a model that reasons from one that takes a shortcut scores 0.5, however wel
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -125,7 +125,7 @@ def sentences(table: pd.DataFrame) -> Iterator[str]:
         yield f"Control: {row['explainer']} on {row['family']}: {_how(row)}."
 
 
-def _how(row: dict[str, Any]) -> str:
+def _how(row: Mapping[Any, Any]) -> str:
     if row["low"] > 0.5:
         how = "tells the twins apart" if row["auc"] > 0.9 else "tells the twins apart, though not reliably"
     else:

@@ -77,29 +77,33 @@ def confusable(table: pd.DataFrame) -> Finding | None:
     for row in wrong.itertuples():
         pair = (row.model, row.dataset, *sorted((str(row.expected), str(row.own))))
         counts[pair] = counts.get(pair, 0) + 1
-    rows: list[tuple[Any, ...]] = []
+    pairs = []
     for (model, dataset, a, b), count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
         own = table[(table["model"] == model) & (table["dataset"] == dataset)]
         for explainer, group in own.groupby("explainer"):
             one, two = (group.loc[group["label"] == label, "sss"].dropna() for label in (a, b))
             if len(one) >= _FEWEST and len(two) >= _FEWEST:
-                ea, eb = (_estimate(v, model, dataset, str(explainer), n) for v, n in ((one, a), (two, b)))
-                apart = ea.low > eb.high or eb.low > ea.high
-                rows.append(
-                    (model, dataset, str(explainer), a, b, count, ea.value, eb.value, ea.value - eb.value, apart)
-                )
+                pairs.append((model, dataset, str(explainer), a, b, count, one, two))
+    rows: list[tuple[Any, ...]] = []
+    level = 1 - 0.05 / max(1, len(pairs))  # an interval that holds for all pairs looked at
+    for *place, count, one, two in pairs[:_PAIRS]:
+        ea, eb = (_estimate(v, *map(str, place), side, level=level) for v, side in ((one, "a"), (two, "b")))
+        apart = ea.low > eb.high or eb.low > ea.high
+        rows.append((*place, count, ea.value, eb.value, ea.value - eb.value, apart))
     if not rows:
         return None
     return Finding(
         title="Classes that are taken for one another",
         about="Pairs that the model confused at least once, with the SSS of each: a gap says that it looks at one of "
-        "two similar classes in the right place and not at the other. `apart`: their 95 % intervals do not overlap.",
+        "two similar classes in the right place and not at the other. `apart`: their intervals do not overlap, at a "
+        "level that holds for all pairs looked at (Bonferroni).",
         sentences=(),
         columns=(*KEYS, "class", "other", "confused", "SSS", "SSS of other", "difference", "apart"),
-        rows=tuple(rows[:_PAIRS]),
+        rows=tuple(rows),
         section=SECTION,
     )
 
 
-def _estimate(values: pd.Series, *parts: str, clusters: pd.Series | None = None) -> Estimate:
-    return bootstrap_mean(values, rng=generator(0, "\0".join(parts), "semantic/class"), clusters=clusters)
+def _estimate(values: pd.Series, *parts: str, clusters: pd.Series | None = None, level: float = 0.95) -> Estimate:
+    rng = generator(0, "\0".join(parts), "semantic/class")
+    return bootstrap_mean(values, rng=rng, clusters=clusters, confidence=level)

@@ -29,8 +29,9 @@ def insight(run: Run) -> list[Finding]:
     table = predictions(run)
     if table["sss"].notna().sum() == 0:
         return []
-    parts = (_overview, quadrants, against_confidence, extremes, bias, confusable)
-    return [finding for part in parts if (finding := part(table)) is not None]
+    methods = table[~table["explainer"].str.startswith("control/")]  # controls are a yardstick, not a way to explain
+    parts = (quadrants, against_confidence, extremes, bias, confusable) if len(methods) else ()
+    return [_overview(table), *(finding for part in parts if (finding := part(methods)) is not None)]
 
 
 def _estimate(values: Any, *parts: str, clusters: Any = None) -> Estimate:
@@ -53,7 +54,7 @@ def _overview(table: pd.DataFrame) -> Finding:
     series = Series("SSS", tuple(shown), *(tuple(_number(row[k]) for row in rows) for k in (3, 4, 5)))
     return Finding(
         title="How much of each explanation lies outside what it is about?",
-        about="SSS: 0 all inside, 1 all outside. Means over images with 95 % intervals, over predictions, over classes. "
+        about="SSS: 0 all inside, 1 all outside. Means over images with 95 % intervals, predictions, classes. "
         "`gain` compares with a map that is the same everywhere: 0 no better, 1 all inside. `coverage` is the share of "
         "images with at least one prediction that counts.",
         sentences=tuple(_order(table)),

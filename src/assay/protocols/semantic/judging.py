@@ -120,7 +120,7 @@ def orthogonal(rows: pd.DataFrame) -> Claim:
     widest = max(found, key=lambda one: abs(one[1].value))
     ours = f"largest |ρ|: {widest[0]} {widest[1].value:+.2f} [{widest[1].low:+.2f}, {widest[1].high:+.2f}]"
     verdict: Agreement = "cannot tell"
-    if all(-2 * _SMALL < e.low and e.high < 2 * _SMALL for _, e in found):
+    if all(e.low > -2 * _SMALL and e.high < 2 * _SMALL for _, e in found):
         verdict = "agree"
     elif any(e.low > 2 * _SMALL or e.high < -2 * _SMALL for _, e in found):
         verdict = "disagree"
@@ -194,4 +194,4 @@ def similar_classes(rows: pd.DataFrame) -> Claim:
         return Claim(text, where, published, f"{len(found.rows)} pairs, none apart", "cannot tell", "intervals overlap")
     first = apart[0]
     ours = f"{len(apart)} of {len(found.rows)} pairs apart, as {first[3]} {first[6]:.2f} and {first[4]} {first[7]:.2f}"
-    return Claim(text, where, published, ours, "agree", "95 % intervals of the two classes do not overlap")
+    return Claim(text, where, published, ours, "agree", "intervals corrected for the number of pairs do not overlap")

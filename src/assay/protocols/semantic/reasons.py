@@ -69,7 +69,7 @@ def against_confidence(table: pd.DataFrame) -> Finding | None:
     series: list[Series] = []
     sentences = []
     for keys, group in table.dropna(subset=["sss", "confidence"]).groupby(KEYS, sort=True):
-        if len(group) < _FEWEST or group["confidence"].nunique() < 3:
+        if len(group) < _FEWEST or min(group["confidence"].nunique(), group["sss"].nunique()) < 3:
             continue
         rng = generator(0, "\0".join(map(str, keys)), "semantic/correlation")
         rho = spearman(group["sss"], group["confidence"], rng=rng, clusters=group["image"])

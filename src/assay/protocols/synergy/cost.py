@@ -100,7 +100,13 @@ def oracle_under_deletion(run: Run) -> Finding | None:
         "from the text, and from both. A flat image curve says that the text alone carries the answer, not that the "
         "explanation is wrong (Fig. 1 of the paper).",
         sentences=said,
-        columns=("model", "explainer", "what goes", "n", *(f"{float(share):.0%}" for share in np.linspace(0, 1, steps))),
+        columns=(
+            "model",
+            "explainer",
+            "what goes",
+            "n",
+            *(f"{float(share):.0%}" for share in np.linspace(0, 1, steps)),
+        ),
         rows=tuple(rows),
         section="Limits of deletion (section 3.2)",
         figures=(Figure("Deletion of an oracle (Fig. 1)", "lines", "share deleted", "probability", tuple(series)),),

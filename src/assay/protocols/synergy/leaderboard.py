@@ -67,7 +67,9 @@ def _sentences(scored: Scored) -> list[str]:
         if effect["low"] > 0:
             said.append(f"{best} finds the most synergy: {gain} more than {scored.reference}.")
         else:
-            said.append(f"No explainer can be shown to find more synergy than {scored.reference}; the best, {best}: {gain}.")
+            said.append(
+                f"No explainer can be shown to find more synergy than {scored.reference}; the best, {best}: {gain}."
+            )
         pairs = fit.pairwise()
         level = [
             str(other)
@@ -148,7 +150,9 @@ def distributions(scored: Scored) -> Finding:
                 if cuts:
                     series.append(Series(model, tuple(cuts), middle, low, high))
             title = f"{NAMES[metric]}: {dataset or 'all datasets'}"
-            figures.append(Figure(title, "intervals", NAMES[metric], "explainer", tuple(series), "median and quartiles"))
+            figures.append(
+                Figure(title, "intervals", NAMES[metric], "explainer", tuple(series), "median and quartiles")
+            )
     return Finding(
         title="How the scores are spread",
         about="Quantiles over instances; the figures show median and quartiles (figures 10-12 of the paper).",

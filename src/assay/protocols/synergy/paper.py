@@ -41,7 +41,9 @@ def compare(run: Run) -> Comparison:
         *_paradox(scored, run),
         *_calibrated(scored, run, published),
         _contrast(scored.effects, own, "Attention-based explainers beat VLM-native ones", ATTENTION, NATIVE, published),
-        _contrast(scored.effects, own, "Attention-based explainers beat classical ones", ATTENTION, CLASSICAL, published),
+        _contrast(
+            scored.effects, own, "Attention-based explainers beat classical ones", ATTENTION, CLASSICAL, published
+        ),
         *_over_random(scored.effects, own, published),
         _best(scored.effects, own, published),
         _order(scored.effects, own, published),
@@ -78,7 +80,9 @@ def _instability(scored: Scored, published: Published) -> Claim:
         return Claim(text, "section 4.2, Fig. 2", said, "-", "cannot tell", "no instance is scored by every explainer")
     ours = f"tau {found.value:.2f} ({found.low:.2f} to {found.high:.2f}), p {found.p:.2f}, {found.n} blocks"
     if found.low > 0 and found.p < 0.05:
-        return Claim(text, "section 4.2, Fig. 2", said, ours, "disagree", "tau is above zero over instances and explainers")
+        return Claim(
+            text, "section 4.2, Fig. 2", said, ours, "disagree", "tau is above zero over instances and explainers"
+        )
     if found.high < 0.5:
         return Claim(text, "section 4.2, Fig. 2", said, ours, "agree", "a tau of 0.5 or more is outside the interval")
     because = f"with {len(scored.methods)} explainers the interval allows both noise and agreement"
@@ -121,7 +125,9 @@ def _random_is_even(scored: Scored, published: Published) -> Claim:
         return Claim(text, "Table 3", said, "-", "cannot tell", "the run has no random attribution")
     found = bootstrap_mean(own["value"], rng=scored.rng("random"), clusters=own["instance"])
     away = min(abs(found.low), abs(found.high)) if found.low * found.high > 0 else 0.0
-    verdict: Agreement = "disagree" if max(abs(found.low), abs(found.high)) < 0.3 else "agree" if away > 0.3 else "cannot tell"
+    verdict: Agreement = (
+        "disagree" if max(abs(found.low), abs(found.high)) < 0.3 else "agree" if away > 0.3 else "cannot tell"
+    )
     because = "by symmetry the expected SRG of a random order is 0 for every model and question; 0.3 counts as far"
     return Claim(text, "Table 3", said, spread(found.value, found.low, found.high), verdict, because)
 
@@ -199,7 +205,9 @@ def _contrast(
     worse: Sequence[str],
     published: Published,
 ) -> Claim:
-    printed = dict(zip(published.tables["Table 1"].column("explainer"), published.tables["Table 1"].column("effect"), strict=True))
+    printed = dict(
+        zip(published.tables["Table 1"].column("explainer"), published.tables["Table 1"].column("effect"), strict=True)
+    )
     said = np.mean([float(printed[n] or 0) for n in better]) - np.mean([float(printed[n] or 0) for n in worse])
     first, second = ([own[name] for name in group if name in own] for group in (better, worse))
     where, shown = "section 4.4, Table 1", f"mean effects {said:+.3f} apart"
@@ -207,7 +215,14 @@ def _contrast(
         return Claim(text, where, shown, "-", "cannot tell", _ABSENT)
     found = difference(fit, first, second)
     because = f"{', '.join(map(base, first))} against {', '.join(map(base, second))}"
-    return Claim(text, where, shown, spread(found.value, found.low, found.high), judged(found.low, found.high, above=0.0), because)
+    return Claim(
+        text,
+        where,
+        shown,
+        spread(found.value, found.low, found.high),
+        judged(found.low, found.high, above=0.0),
+        because,
+    )
 
 
 def _over_random(fit: MixedModel, own: dict[str, str], published: Published) -> list[Claim]:
@@ -219,7 +234,9 @@ def _over_random(fit: MixedModel, own: dict[str, str], published: Published) -> 
             continue
         text, where, said = f"{name} finds more synergy than random attribution", "Table 1, Fig. 6", f"effect {effect}"
         if own.get(str(name)) not in fit.coefficients.index:
-            claims.append(Claim(text, where, said, "-", "cannot tell", "the run has no such explainer, or no words from it"))
+            claims.append(
+                Claim(text, where, said, "-", "cannot tell", "the run has no such explainer, or no words from it")
+            )
             continue
         row = fit.coefficients.loc[own[str(name)]]
         verdict = judged(row["low"], row["high"], above=0.0)
@@ -235,7 +252,9 @@ def _best(fit: MixedModel, own: dict[str, str], published: Published) -> Claim:
     strongest = max(rivals, key=lambda name: _effects(fit, [name])[0][0])
     found = difference(fit, [own["relevance/attnlrp"]], [strongest])
     because = f"against the best of the others, {strongest}"
-    return Claim(text, where, said, spread(found.value, found.low, found.high), judged(found.low, found.high, above=0.0), because)
+    return Claim(
+        text, where, said, spread(found.value, found.low, found.high), judged(found.low, found.high, above=0.0), because
+    )
 
 
 def _order(fit: MixedModel, own: dict[str, str], published: Published) -> Claim:
@@ -271,7 +290,9 @@ def _table_1(scored: Scored, own: dict[str, str], published: Published) -> Findi
         mine = values[values["explainer"] == name]["value"] if name else pd.Series(dtype=float)
         effect = effects.loc[name] if name in effects.index else None
         ours = (None, None, None) if effect is None else tuple(number(effect[k]) for k in ("coef", "low", "high"))
-        rows.append((row[0], row[7], row[8], number(mine.mean()), number(mine.std()), int(mine.notna().sum()), row[9], *ours))
+        rows.append(
+            (row[0], row[7], row[8], number(mine.mean()), number(mine.std()), int(mine.notna().sum()), row[9], *ours)
+        )
     columns = (
         "explainer", "mean (paper)", "sd (paper)", "mean", "sd", "n", "effect (paper)", "effect", "low", "high",
     )  # fmt: skip

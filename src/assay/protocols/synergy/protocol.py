@@ -13,6 +13,7 @@ from assay.kernel.card import Card
 from assay.kernel.errors import AssayError
 from assay.kernel.row import Outcomes
 from assay.metrics.perturbation import Quadrature, Rounding
+from assay.models.torch_model import TorchModel
 from assay.probe.coalitions import ModelGame
 from assay.probe.session import Session
 from assay.probe.zero import Zero
@@ -96,7 +97,11 @@ class Synergy:
         if unread := session.unread(i):
             raise AssayError(unread)
         zero = Zero(visual=self.zero, text=self.text_zero, radius=self.radius)
-        return session.game(i, visual=self.visual, text=question_words(session.samples[i]) or None, zero=zero)
+        sample = session.samples[i]
+        game = session.game(i, visual=self.visual, text=question_words(sample) or None, zero=zero)
+        if not isinstance(session.model, TorchModel):
+            game.setting.visual.labels_of(*sample.size)  # an image too small for its players: said before any pass
+        return game
 
     def _read(self, session: Session, asked: Mapping[int, Explanation]) -> dict[int, Scores]:
         shape = (self.steps, self.rounding, self.quadrature)

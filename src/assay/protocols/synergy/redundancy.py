@@ -63,7 +63,12 @@ def redundancy(scored: Scored, run: Run) -> Finding | None:
             gain = paired_difference(values[_ORACLE], values[REFERENCE], rng=scored.rng(f"oracle {model}"))
         numbers = (number(mean.value), number(mean.low), number(mean.high), float((own["dividend"] < 0).mean()))
         rows.append(
-            (str(model), mean.n, *numbers, *((None,) * 3 if gain is None else map(number, (gain.value, gain.low, gain.high))))
+            (
+                str(model),
+                mean.n,
+                *numbers,
+                *((None,) * 3 if gain is None else map(number, (gain.value, gain.low, gain.high))),
+            )
         )
         if mean.high < 0:
             turned = gain is not None and gain.high < 0

@@ -2,6 +2,7 @@
 "use strict";
 ASSAY.about = (() => {
   const { el } = ASSAY.dom;
+  const { cite, place } = ASSAY.sources;
   const page = document.getElementById("page-about");
 
   const show = (value) => (value === null || typeof value !== "object" ? String(value) : JSON.stringify(value));
@@ -24,33 +25,17 @@ ASSAY.about = (() => {
     const columns = [
       { title: "Score", key: true, text: (m) => m.name, sort: (m) => m.name }, { title: "Protocol", text: (m) => m.protocol, sort: (m) => m.protocol },
       { title: "What it is", text: (m) => m.summary }, { title: "Better", text: (m) => (m.direction === "none" ? "–" : m.direction) },
-      { title: "Floor", text: (m) => m.floor }, { title: "Reference", text: (m) => m.ceiling }, { title: "Source", text: (m) => m.citation, cell: (m) => source(m.citation) }, { title: "Departures", text: (m) => m.departures },
+      { title: "Floor", text: (m) => m.floor }, { title: "Reference", text: (m) => m.ceiling }, { title: "Source", text: (m) => m.citation, cell: (m) => cite(m.citation) }, { title: "Departures", text: (m) => m.departures },
     ];
     const told = columns.filter((column) => ASSAY.core.metrics.some((m) => column.text(m)));
     const table = ASSAY.table({ caption: "The scores of this report", name: "scores", columns: told, rows: ASSAY.core.metrics });
     return el("section", { "aria-label": "Scores" }, el("div", { class: "bar" }, el("h2", null, "Scores"), table.menu), table.node);
   }
 
-  /** A citation whose short forms lead to the full reference below. */
-  function source(citation) {
-    const shorts = Object.keys(ASSAY.core.about.sources).filter((short) => citation.includes(short)).sort((a, b) => citation.indexOf(a) - citation.indexOf(b));
-    const parts = [];
-    let at = 0;
-    for (const short of shorts) {
-      const start = citation.indexOf(short, at);
-      if (start < at) continue;
-      const go = (event) => { event.preventDefault(); const entry = document.getElementById(place(short)); entry.scrollIntoView({ block: "center" }); entry.focus({ preventScroll: true }); };
-      parts.push(citation.slice(at, start), el("a", { href: "#about", title: ASSAY.core.about.sources[short], onclick: go }, short));
-      at = start + short.length;
-    }
-    return el("bdi", null, parts, citation.slice(at));
-  }
-  const place = (short) => `source-${short.replace(/\W+/g, "-")}`;
-
   function explainers() {
     const columns = [
       { title: "Explainer", key: true, text: (e) => e.name, cell: (e) => el("bdi", null, e.name), sort: (e) => e.name }, { title: "What it is", text: (e) => e.summary },
-      { title: "Source", text: (e) => e.citation, cell: (e) => source(e.citation) },
+      { title: "Source", text: (e) => e.citation, cell: (e) => cite(e.citation) },
     ];
     const table = ASSAY.table({ caption: "The explainers of this report", name: "explainers", columns, rows: ASSAY.core.about.explainers });
     return el("section", { "aria-label": "Explainers" }, el("div", { class: "bar" }, el("h2", null, "Explainers"), table.menu), table.node);
@@ -61,7 +46,8 @@ ASSAY.about = (() => {
     if (!entries.length) return "";
     const texts = new Map();
     for (const [short, text] of entries) texts.set(text, [...(texts.get(text) || []), short]);
-    const sorted = [...texts].sort((a, b) => a[0].localeCompare(b[0]));
+    const surname = (text) => text.split(/,| and | et al|\. /)[0].split(" ").pop();
+    const sorted = [...texts].sort((a, b) => surname(a[0]).localeCompare(surname(b[0])));
     return el("section", { "aria-label": "References" }, el("h2", null, "References"),
       el("ul", { class: "references" }, sorted.map(([text, shorts]) => el("li", { id: place(shorts[0]), tabindex: "-1" }, text, shorts.some((s) => /^[a-z]+\d{4}$/.test(s)) ? [" ", el("code", null, shorts.join(", "))] : null))));
   }
@@ -74,10 +60,13 @@ ASSAY.about = (() => {
     "Maps are kept at no more than 64 cells a side and scaled to their own largest value: compare where they point, not how strongly.",
   ];
 
-  function open() {
+  function open(params) {
     page.replaceChildren(page.querySelector("h1"), ...ASSAY.core.about.runs.map(run), scores(), explainers(),
       el("section", { "aria-label": "How to read this" }, el("h2", null, "How to read this"), METHOD.map((text) => el("p", { class: "method" }, text))),
       references(), el("p", { class: "note" }, `Made with Assay ${ASSAY.core.about.version}.`));
+    const entry = params.at ? document.getElementById(params.at) : null;
+    entry?.scrollIntoView({ block: "center" });
+    entry?.focus({ preventScroll: true });
   }
 
   return { open };

@@ -78,8 +78,9 @@ ASSAY.overview = (() => {
 
   function card(metric) {
     const better = { higher: "Higher is better.", lower: "Lower is better.", none: "Neither higher nor lower is better by itself." }[metric.direction];
-    const facts = [[`${metric.summary[0]?.toUpperCase() ?? ""}${metric.summary.slice(1)}`, "."], [better], metric.citation && [`Source: ${metric.citation}`, "."], metric.departures && [`Departs from it: ${metric.departures}`, "."]];
-    return el("p", { class: "note", dir: "auto" }, facts.filter((f) => f && f[0]).map(([text, stop = ""]) => (text.endsWith(".") ? text : text + stop)).join(" "));
+    const stop = (text) => (text.endsWith(".") ? text : `${text}.`);
+    return el("p", { class: "note", dir: "auto" }, metric.summary ? `${stop(metric.summary[0].toUpperCase() + metric.summary.slice(1))} ` : "", better,
+      metric.citation ? [" Source: ", ASSAY.sources.cite(metric.citation), metric.citation.endsWith(".") ? "" : "."] : "", metric.departures ? ` Departs from it: ${stop(metric.departures)}` : "");
   }
 
   function legend(board) {

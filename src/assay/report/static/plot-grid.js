@@ -15,10 +15,12 @@ ASSAY.plots.grid = (() => {
     const table = both ? ASSAY.colour.signed[0] : "lagoon";
     const level = (v) => Math.round(255 * Math.min(1, Math.max(0, (v - low) / (high - low))));
     const left = Math.min(Math.max(...rows.map((r) => width(r.name))), wide * 0.34) + 12;
-    const cell = Math.min(84, (wide - left - 12) / columns.length);
+    const longest = Math.min(130, wide * 0.25, Math.max(...columns.map((c) => width(c))));
+    const upright = Math.min(84, (wide - left - 12) / columns.length);
+    const turned = columns.some((c) => width(c) > upright - 6);
+    // Turned names lean to the right: the last must end within the picture.
+    const cell = turned ? Math.min(84, (wide - left - longest * 0.84) / (columns.length - 0.5)) : upright;
     const deep = Math.min(34, Math.max(20, cell));
-    const turned = columns.some((c) => width(c) > cell - 6);
-    const longest = Math.min(130, Math.max(...columns.map((c) => width(c))));
     const top = 18 + (turned ? longest * 0.62 + 10 : 14);
     const base = top + rows.length * deep;
     const node = frame(wide, base + 56, figure.title);
@@ -26,7 +28,7 @@ ASSAY.plots.grid = (() => {
     columns.forEach((name, k) => {
       const x = left + (k + 0.5) * cell;
       const place = turned ? { "text-anchor": "start", transform: `rotate(-35 ${x} ${top - 8})` } : { "text-anchor": "middle" };
-      node.append(label(x, top - 8, name, turned ? 130 : cell - 4, place));
+      node.append(label(x, top - 8, name, turned ? longest : cell - 4, place));
     });
     const written = cell >= Math.max(...values.map((v) => width(shown(v), 0.92)), 0) + 6;
     rows.forEach((row, r) => {

@@ -2,7 +2,7 @@
 "use strict";
 ASSAY.plots.intervals = (() => {
   const { svg } = ASSAY.dom;
-  const { GOLD, width, ticks, tick, scale, extent, text, soft, line, frame, label, marker, grey, looks, legend, apart, told, groups } = ASSAY.chart;
+  const { GOLD, width, ticks, tick, scale, extent, text, soft, line, frame, label, marker, grey, looks, legend, apart, told: hint, groups } = ASSAY.chart;
   const { figure: shown } = ASSAY.format;
 
   function intervals(figure, wide) {
@@ -13,7 +13,9 @@ ASSAY.plots.intervals = (() => {
     const [low, high] = extent(values);
     const beside = alone && wide >= 600;
     const left = Math.min(Math.max(...rows.map((n) => width(n))), wide * 0.4) + 16;
-    const right = wide - (beside ? 150 : 18);
+    const told = (v, a, b) => (typeof a === "number" && typeof b === "number" ? `${shown(v)}  (${shown(a)}, ${shown(b)})` : shown(v));
+    const written = beside ? Math.max(...figure.series[0].y.map((v, k) => width(told(v, figure.series[0].low?.[k], figure.series[0].high?.[k]), 0.95))) : 0;
+    const right = wide - (beside ? written + 24 : 18);
     const key = legend(figure.series.map((s) => s.name), styles, 4, wide - 8);
     const step = alone ? 24 : Math.max(26, figure.series.length * 11 + 10);
     const top = key.height + (figure.lines.length ? 28 : 12);
@@ -38,8 +40,8 @@ ASSAY.plots.intervals = (() => {
         const known = typeof a === "number" && typeof b === "number";
         const y = alone ? middle : middle + (i - (figure.series.length - 1) / 2) * 11;
         const ink = alone ? (grey(name) ? "var(--grey)" : "var(--s0)") : styles[i].colour;
-        node.append(svg("g", { "data-series": i }, told(series.name, name, v, a, b), known ? line(x(a), y, x(b), y, { stroke: ink, "stroke-width": 2 }) : null, marker(x(v), y, alone ? (grey(name) ? 1 : 0) : styles[i].shape, ink, alone ? 4.5 : 4)));
-        if (beside) node.append(text(right + 16, middle + 4, known ? `${shown(v)}  (${shown(a)}, ${shown(b)})` : shown(v), { "font-size": 11, ...soft }));
+        node.append(svg("g", { "data-series": i }, hint(series.name, name, v, a, b), known ? line(x(a), y, x(b), y, { stroke: ink, "stroke-width": 2 }) : null, marker(x(v), y, alone ? (grey(name) ? 1 : 0) : styles[i].shape, ink, alone ? 4.5 : 4)));
+        if (beside) node.append(text(right + 16, middle + 4, told(v, a, b), { "font-size": 11, ...soft }));
       });
     });
     node.append(label((left + right) / 2, base + 40, figure.y, wide - 20, { "text-anchor": "middle", ...soft }));

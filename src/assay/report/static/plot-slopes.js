@@ -16,14 +16,16 @@ ASSAY.plots.slopes = (() => {
     const pitch = Math.max(18, Math.min(28, 420 / (worst - best + 1)));
     const room = both ? (right - left) / (columns.length - 1) : right - left;
     const turned = columns.some((c) => width(c, 1.08) > room - 10);
-    const top = turned ? 30 + Math.min(110, Math.max(...columns.map((c) => width(c)))) * 0.62 : 42;
+    // Turned names lean to the right: the last must end within the margin.
+    const longest = Math.min(Math.max(...columns.map((c) => width(c, 1.08))), 120, (wide - right) / 0.84);
+    const top = turned ? 34 + longest * 0.6 : 42;
     const base = top + Math.max((worst - best) * pitch, (names.length - 1) * 15);
     const x = (k) => (both ? left + k * room : (left + right) / 2);
     const y = scale(best, worst, top, base);
     const node = frame(wide, base + (figure.y ? 40 : 18), figure.title);
     columns.forEach((name, k) => {
       const place = turned ? { "text-anchor": "start", transform: `rotate(-35 ${x(k)} ${top - 16})` } : { "text-anchor": "middle" };
-      node.append(label(x(k), top - (turned ? 16 : 20), name, turned ? 120 : room - 8, { ...place, "font-weight": 600 }));
+      node.append(label(x(k), top - (turned ? 16 : 20), name, (turned ? longest : room - 8) / 1.08, { ...place, "font-weight": 600 }));
     });
     const taken = columns.map(() => new Map());
     const points = figure.series.map((series) => columns.map((name, k) => {

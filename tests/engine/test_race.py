@@ -1,0 +1,84 @@
+"""Racing: samples are spent until the order is settled, and no cell differs from that of a full run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from synergy_worlds import spec
+
+from assay.engine.plan import plan
+from assay.engine.race import RECORD, Settle, shard_order
+from assay.engine.run import run
+from assay.kernel.errors import BadInput, UnknownName
+from assay.kernel.spec import Spec
+from assay.results.run import Run
+
+GOOD, BAD = "toys/finds(skill=0.7)", "toys/finds(skill=-0.7)"
+LONG = Spec.parse(
+    spec(datasets=[{"name": "synergy_worlds:White", "n": 120}], protocol={**spec()["protocol"], "steps": 3})
+)
+
+
+def record(raced: Run) -> dict:
+    return json.loads((Path(raced.path) / RECORD).read_text())
+
+
+def test_it_stops_when_every_pair_is_settled_and_says_where(tmp_path: Path) -> None:
+    raced = run(LONG, tmp_path, workers=0, until=Settle(0.9))
+    found = record(raced)
+    assert found["settled"]
+    assert found["shards_unused"] > 0
+    winners = {(pair["first"], pair["second"]): pair["winner"] for pair in found["pairs"]}
+    assert winners == {("control/random", GOOD): GOOD, ("control/random", BAD): "control/random", (GOOD, BAD): GOOD}
+    assert all(0 < pair["settled_at"] <= found["samples"] for pair in found["pairs"])
+    scores = raced.scores()
+    assert scores["sample"].nunique() < 120
+    assert found["samples"] == scores["sample"].nunique()
+
+
+def test_the_rest_is_computed_when_the_spec_is_run_without_racing(tmp_path: Path) -> None:
+    raced = run(LONG, tmp_path / "raced", workers=0, until=Settle(0.9))
+    done = set(raced.cells())
+    whole = run(LONG, tmp_path / "raced", workers=0)
+    assert done < set(whole.cells())
+    fresh = run(LONG, tmp_path / "fresh", workers=0)
+    assert whole.scores().equals(fresh.scores())
+
+
+def test_a_second_race_finds_everything_done(tmp_path: Path) -> None:
+    first = record(run(LONG, tmp_path, workers=0, until=Settle(0.9)))
+    files = sorted(path.name for path in (tmp_path / "scores").iterdir())
+    assert record(run(LONG, tmp_path, workers=0, until=Settle(0.9))) == first
+    assert sorted(path.name for path in (tmp_path / "scores").iterdir()) == files
+
+
+def test_settled_explainers_get_no_more_samples(tmp_path: Path) -> None:
+    """Two noises never settle; the one that is right does, and then costs nothing more."""
+    explainers = ["control/random", {"name": "synergy_worlds:Finds", "skill": 0.0}, {"name": "synergy_worlds:Finds"}]
+    changed = LONG.model_dump() | {"explainers": explainers}
+    raced = run(Spec.parse(changed), tmp_path, workers=0, until=Settle(0.9))
+    found = record(raced)
+    assert not found["settled"]
+    counts = raced.scores().query("metric == 'f_syn'")["explainer"].value_counts()
+    assert counts["control/random"] == 120
+    assert counts["toys/finds"] < 120
+
+
+def test_shards_come_in_an_order_of_the_seed(tmp_path: Path) -> None:
+    order = shard_order(plan(LONG))
+    assert sorted(order) == [(0, start) for start in range(0, 120, 8)]
+    assert order == shard_order(plan(LONG))
+    assert order != sorted(order)
+    assert order != shard_order(plan(LONG.override(["seed=1"])))
+
+
+def test_a_race_needs_a_score_that_can_be_raced(tmp_path: Path) -> None:
+    with pytest.raises(UnknownName, match="f_sin"):
+        run(LONG, tmp_path / "a", workers=0, until=Settle(metric="f_sin"))
+    grid = spec(
+        protocol="grid", models=["gridprog.pure"], datasets=["grid"], explainers=["control/random", "control/edges"]
+    )
+    with pytest.raises(BadInput, match="better direction"):
+        run(Spec.parse(grid), tmp_path / "b", workers=0, until=Settle(metric="distractor_mass"))

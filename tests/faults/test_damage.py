@@ -1,0 +1,129 @@
+"""Run files cut short or with a bit flipped, clocks that jump, two writers: no trusted row is wrong, none is lost."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import toys
+import yaml
+from faulty import complaint, scaled
+
+from assay.engine.run import run
+from assay.engine.status import status, why
+from assay.kernel.spec import Spec
+from assay.results import load_run
+
+SPEC = Spec.parse(toys.spec())
+Count = Callable[[str, int], None]
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, pd.DataFrame]:
+    out = tmp_path_factory.mktemp("finished") / "run"
+    return out, run(SPEC, out, workers=0).scores()
+
+
+def damage(path: Path, kind: str, chance: random.Random) -> None:
+    data = bytearray(path.read_bytes())
+    if kind == "truncated":
+        del data[chance.randrange(len(data)) :]
+    elif kind == "bit flipped":
+        data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
+    else:
+        at = chance.randrange(len(data))
+        data[at : at + 64] = chance.randbytes(min(64, len(data) - at))
+    path.write_bytes(data)
+
+
+def looked_at(out: Path, whole: pd.DataFrame) -> None:
+    """Everything a user may ask of a run: the truth, or one line."""
+    if not complaint(lambda: load_run(out).scores()):
+        pd.testing.assert_frame_equal(load_run(out).scores(), whole, check_exact=True)
+    for ask in (lambda: status(out), lambda: why(out, "0"), lambda: load_run(out).findings()):
+        complaint(ask)
+
+
+@pytest.mark.parametrize("kind", ["truncated", "bit flipped", "overwritten"])
+def test_damaged_files(kind: str, finished: tuple[Path, pd.DataFrame], tmp_path: Path, count: Count) -> None:
+    original, whole = finished
+    chance = random.Random(kind)
+    names = sorted(p.relative_to(original) for p in original.rglob("*") if p.is_file() and p.stat().st_size)
+    assert {name.parts[0] for name in names} >= {"scores", "attributions", "manifest.json", "spec.json", "events.jsonl"}
+    times = scaled(300)
+    for i in range(times):
+        out = tmp_path / f"run-{i}"
+        shutil.copytree(original, out)
+        damage(out / names[i % len(names)], kind, chance)
+        looked_at(out, whole)
+        pd.testing.assert_frame_equal(run(SPEC, out, workers=0).scores(), whole, check_exact=True)
+        shutil.rmtree(out)
+    count(f"run files {kind}", times)
+
+
+def test_clocks_that_jump(
+    tmp_path: Path, finished: tuple[Path, pd.DataFrame], count: Count, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, whole = finished
+    chance = random.Random(0)
+    jumps = [0]
+    real = time.time
+
+    def jumpy() -> float:
+        jumps[0] += 1
+        return real() + chance.choice([-1, 1]) * chance.uniform(0, 10 * 365 * 86400)
+
+    monkeypatch.setattr(time, "time", jumpy)
+    for i in range(scaled(20)):
+        out = tmp_path / f"run-{i}"
+        done = run(SPEC, out, workers=0)
+        pd.testing.assert_frame_equal(done.scores(), whole, check_exact=True)
+        assert all(e["seconds"] >= 0 for e in done.events() if "seconds" in e)
+    count("clock jumps of up to ten years", jumps[0])
+
+
+def test_two_writers(tmp_path: Path, finished: tuple[Path, pd.DataFrame], count: Count) -> None:
+    _, whole = finished
+    spec = tmp_path / "spec.yaml"
+    spec.write_text(yaml.safe_dump(toys.spec()))
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    pairs = scaled(10)
+    for i in range(pairs):
+        out = tmp_path / f"run-{i}"
+        code = "from assay.cli.main import main; main()"
+        command = [sys.executable, "-c", code, "run", str(spec), "--out", str(out), "--workers", "0"]
+        both = [subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+        said = [writer.communicate(timeout=600)[1] for writer in both]
+        codes = sorted(writer.returncode for writer in both)
+        assert codes in ([0, 0], [0, 2]), said  # one after the other, or one refused
+        if codes == [0, 2]:
+            assert any("is being written by" in text for text in said)
+        assert not any("Traceback" in text for text in said)
+        pd.testing.assert_frame_equal(load_run(out).scores(), whole, check_exact=True)
+    count("pairs of writers", pairs)
+
+
+def test_two_writers_without_a_lease_write_the_same_files(
+    tmp_path: Path, finished: tuple[Path, pd.DataFrame], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Should a lease ever fail (an object store has no locks), both compute the same shards."""
+    original, whole = finished
+    from contextlib import nullcontext
+
+    monkeypatch.setattr("assay.results.store.Store.lease", lambda self: nullcontext())
+    run(SPEC, tmp_path / "run", workers=0)
+    for path in (tmp_path / "run" / "scores").iterdir():
+        path.unlink()  # as if the second writer had looked before the first had written
+    run(SPEC, tmp_path / "run", workers=0)
+    assert {p.name for p in (tmp_path / "run" / "scores").iterdir()} == {
+        p.name for p in (original / "scores").iterdir()
+    }
+    pd.testing.assert_frame_equal(load_run(tmp_path / "run").scores(), whole, check_exact=True)

@@ -1,0 +1,54 @@
+"""Rows of protocol grid whose every value is made up on purpose: for tests of what is concluded from rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+
+from assay.datasets.grid import generate_batch, parse_bucket
+from assay.models.counterfactual import verdicts
+
+Made = Callable[[str, str, str, int], float]  # metric, twin, mode, index of the sample -> value
+MIXED = ("D1_M_F0_d0.3", "D2_M_F0_d0.3", "D3_M_F0_d0.3", "D1_M_F1_d0.7", "D2_M_F1_d0.7", "D3_M_F1_d0.7")
+
+
+def made(
+    explainers: Mapping[str, Mapping[str, Made]],
+    buckets: Sequence[str] = MIXED,
+    n: int = 6,
+    family: str = "t",
+    right: float = 1.0,
+) -> pd.DataFrame:
+    """Both twins on both modes. Answers follow the twin's mechanism on the first `right` share of samples."""
+    rows = []
+    for mode in ("pure", "spur"):
+        for name in buckets:
+            bucket = parse_bucket(name)
+            batch = generate_batch(name, range(n), mode=mode)
+            known = verdicts(batch)
+            for twin, own in (("pure", known.truth), ("spur", known.shortcut)):
+                for i in range(n):
+                    common = {
+                        "model": f"{family}.{twin}", "sample": f"{mode}/{name}/{i}",
+                        "answer": own[i] if i < right * n else "nonsense", "expected": known.truth[i],
+                        "status": "score", "meta.mode": mode, "meta.bucket": name, "meta.preset": "certified",
+                        "meta.seed": 0, "meta.index": i, "meta.form": bucket.form, "meta.qtype": bucket.qtype,
+                        "meta.depth": bucket.depth, "meta.density": bucket.density,
+                    }  # fmt: skip
+                    for explainer, metrics in explainers.items():
+                        for metric, value in metrics.items():
+                            found = value(f"{metric} {name}", twin, mode, i)
+                            rows.append({**common, "explainer": explainer, "metric": metric, "value": found})
+    return pd.DataFrame(rows)
+
+
+def noise(mean: float = 0.5, spread: float = 0.05, seed: int = 0) -> Made:
+    rng = np.random.default_rng(seed)
+    return lambda metric, twin, mode, i: float(rng.normal(mean, spread))
+
+
+def per_twin(pure: float, spur: float, spread: float = 0.01, seed: int = 0) -> Made:
+    rng = np.random.default_rng(seed)
+    return lambda metric, twin, mode, i: float(rng.normal(pure if twin == "pure" else spur, spread))

@@ -1,0 +1,101 @@
+"""The paper's claims, judged on rows in which they hold, fail, or cannot be told."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+
+from assay.protocols.grid.claims import compare
+from assay.protocols.grid.judging import above, below, same, share
+from assay.protocols.published import load
+from assay.statistics import Estimate
+from tests.protocols.grid.made import made, noise, per_twin
+
+SHOWN = {"MultiSHAP": "interaction/multishap(budget=9)", "MultiViz": "interaction/multiviz", "DIME": "interaction/dime"}
+BUCKETS = ("D1_A_F0_d0.3", "D1_A_F1_d0.7", "D2_M_F0_d0.3", "D2_M_F0_d0.7", "D2_M_F1_d0.3", "D3_M_F0_d0.3")
+
+
+def estimate(low: float, high: float) -> Estimate:
+    return Estimate((low + high) / 2, 0.1, low, high, 10, 0)
+
+
+def test_an_interval_that_does_not_decide_decides_nothing() -> None:
+    three = [estimate(*i) for i in ((0.1, 0.2), (-0.2, -0.1), (-0.1, 0.1))]
+    assert [above(one) for one in three] == ["agree", "disagree", "cannot tell"]
+    assert [below(one) for one in three] == ["disagree", "agree", "cannot tell"]
+    told = [same(estimate(*i), 0.05) for i in ((-0.01, 0.02), (0.06, 0.1), (-0.2, -0.1), (-0.1, 0.1), (0.01, 0.08))]
+    assert told == ["agree", "disagree", "disagree", "cannot tell", "cannot tell"]
+
+
+def test_a_share_of_all_is_not_certain() -> None:
+    found = share(pd.Series([True] * 20))
+    assert (found.value, found.high) == (1.0, 1.0)
+    assert 0.8 < found.low < 0.9
+
+
+@pytest.fixture(scope="module")
+def scores() -> pd.DataFrame:
+    """MultiSHAP prefers the spur twin, MultiViz is the same for both, DIME too; all else noise."""
+    features = ("distractor_mass", "anchor_mass", "relation_mass")
+    return made(
+        {
+            SHOWN["MultiSHAP"]: {"mass": per_twin(0.6, 0.7), "iou": noise(0.6, 0.01), "corrected_mass": noise(),
+                                 "distractor_mass": per_twin(0.1, 0.5), "anchor_mass": noise(seed=1),
+                                 "relation_mass": noise(seed=2)},
+            SHOWN["MultiViz"]: {"mass": noise(0.44, 0.01), "iou": noise(0.03, 0.01), "corrected_mass": noise(),
+                                **{name: noise(seed=k) for k, name in enumerate(features)}},
+            SHOWN["DIME"]: {"mass": noise(0.3, 0.01), "iou": noise(0.2, 0.01), "corrected_mass": noise()},
+        },
+        BUCKETS, n=30, family="gridnet",
+    )  # fmt: skip
+
+
+def test_claims_are_judged_one_by_one(scores: pd.DataFrame) -> None:
+    told = {claim.text: claim for claim in compare(scores).claims}
+    assert told["MultiSHAP gives the spur twin a higher RMA than the pure twin"].verdict == "agree"
+    assert told["MultiViz is blind: the same RMA for both twins, each on its own data"].verdict == "agree"
+    assert told["MultiSHAP is precise: IoU above 0.5"].verdict == "agree"
+    assert told["MultiViz collapses: IoU below 0.1"].verdict == "agree"
+    assert told["MultiSHAP cannot tell the twins apart"].verdict == "disagree"
+    assert told["MultiViz cannot tell the twins apart"].verdict != "disagree"
+    assert told["MultiSHAP has a higher RMA than MultiViz"].verdict == "agree"
+    assert told["DIME has a higher IoU than MultiViz"].verdict == "agree"
+    assert told["the spur twin fails at counting mixed depth-2 targets"].verdict == "agree"
+    assert told["attribute questions stay right for the spur twin on pure samples"].ours.startswith("1.000")
+    for claim in told.values():
+        assert claim.where
+        assert claim.verdict in ("agree", "disagree", "cannot tell")
+        if not claim.ours:
+            assert claim.verdict == "cannot tell"
+            assert claim.because
+
+
+def test_tables_stand_beside_each_other(scores: pd.DataFrame) -> None:
+    tables = {table.title.split(":")[0]: table for table in compare(scores).tables}
+    assert list(tables) == [f"Table {k}" for k in range(3, 9)]
+    row = next(row for row in tables["Table 5"].rows if row[:3] == (0, "M", 2))
+    cells = dict(zip(tables["Table 5"].columns, row, strict=True))
+    assert cells["MultiSHAP d0.3, paper"] == 70.4
+    assert cells["MultiSHAP d0.3, gridnet"] == pytest.approx(60, abs=1)
+    row = next(row for row in tables["Table 3"].rows if row[:3] == (0, "M", 2))
+    assert dict(zip(tables["Table 3"].columns, row, strict=True))["spur, paper"] == 8
+    missing = next(row for row in tables["Table 5"].rows if row[:3] == (0, "CMP", 3))
+    assert dict(zip(tables["Table 5"].columns, missing, strict=True))["DIME d0.7, gridnet"] is None
+
+
+def test_without_twins_nothing_can_be_told() -> None:
+    frame = made({"x": {"mass": noise()}}, n=1)
+    frame["model"] = "mine"
+    [claim] = compare(frame).claims
+    assert claim.verdict == "cannot tell"
+
+
+def test_published_numbers_are_whole() -> None:
+    published = load("grid")
+    assert published.paper == "000"
+    assert [(name, len(table.rows)) for name, table in published.tables.items()] == [
+        (f"Table {k}", 19) for k in range(3, 9)
+    ]
+    assert published.tables["Table 5"].column("DIME d0.3")[0] == 26.7
+    assert published.tables["Table 8"].column("MultiViz d0.7 std")[-1] == 3.6
+    assert published.tables["Table 4"].column("pure").count(100.0) == 18

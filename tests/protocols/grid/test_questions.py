@@ -1,0 +1,127 @@
+"""RQ1 to RQ3 on rows whose effects were put there."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from assay.protocols.grid import rq1, rq2, rq3
+from assay.protocols.grid.findings import findings
+from assay.protocols.grid.frames import PURE, scenario, tidy
+from assay.protocols.grid.yardstick import yardstick
+from tests.protocols.grid.made import made, noise, per_twin
+
+UC = "interaction/dime(part=uc, batch=4)"
+MI = "interaction/dime(batch=4)"
+
+
+def depth_of(metric: str) -> int:
+    return int(metric.split(" D")[1][0])
+
+
+def rising(metric: str, twin: str, mode: str, i: int) -> float:
+    """A block of three: the score stands with its first sample, and grows with depth on the pure twin only."""
+    if i % 3:
+        return float("nan")
+    return 0.3 + (0.1 * depth_of(metric) if twin == "pure" else 0.0) + 0.001 * ((i * 7 + len(metric)) % 5)
+
+
+def test_changes_between_twins_are_found_and_nothing_else() -> None:
+    rows = tidy(made({"sees": {"distractor_mass": per_twin(0.1, 0.4)}, "blind": {"distractor_mass": noise(0.2)}}))
+    seen = rq1.paired_change(rows, "t", "sees", "distractor_mass")
+    assert seen.low < 0.3 < seen.high
+    assert seen.low > 0.25
+    assert seen.n == 36
+    blind = rq1.paired_change(rows, "t", "blind", "distractor_mass")
+    assert blind.low < 0 < blind.high
+    found = [f for f in rq1.findings(rows) if f.title.startswith("Mass on distractors")]
+    assert "1 of 2 methods" in found[0].sentences[0]
+
+
+def test_effects_of_area_vanish_when_corrected() -> None:
+    def area(metric: str, twin: str, mode: str, i: int) -> float:
+        dense = 0.2 if "d0.7" in metric else 0.0
+        return 0.3 + dense + 0.01 * (i % 3) if metric.startswith("mass") else 0.01 * (i % 3)
+
+    both = ["D1_M_F0_d0.3", "D1_M_F0_d0.7"]
+    rows = scenario(tidy(made({"x": {"mass": area, "corrected_mass": area}}, both)), "t", PURE)
+    plain = rq2.effect(rows, "x", "mass", "density", 0.7, 0.3)
+    assert plain.value == pytest.approx(0.2)
+    corrected = rq2.effect(rows, "x", "corrected_mass", "density", 0.7, 0.3)
+    assert corrected.value == pytest.approx(0)
+    found = next(iter(rq2.findings(tidy(made({"x": {"mass": area, "corrected_mass": area, "iou": area}}, both)))))
+    assert any("none left once area is taken out" in line for line in found.sentences)
+
+
+def test_every_score_stands_between_its_floor_and_its_ceiling() -> None:
+    frame = made(
+        {
+            "control/random": {"own_mass": noise(0.0, 0.0)}, "control/uniform": {"own_mass": noise(-0.2, 0.0)},
+            "control/oracle": {"own_mass": noise(1.0, 0.0)}, "half": {"own_mass": noise(0.5, 0.0)},
+        }
+    )  # fmt: skip
+    [found] = [f for f in rq2.findings(tidy(frame)) if f.title.startswith("Between floor")]
+    place = {row[1]: row[-1] for row in found.rows if row[0] == "own_mass"}
+    assert place == pytest.approx({"half": 0.5, "control/random": 0, "control/uniform": -0.2, "control/oracle": 1})
+
+
+def test_dime_gains_what_its_two_parts_differ_by() -> None:
+    rows = tidy(made({MI: {"mass": noise(0.6, 0.01)}, UC: {"mass": noise(0.4, 0.01, seed=1)}}))
+    gains = rq2.dime_gain(rows, "mass")
+    assert set(gains) == {MI}
+    assert gains[MI].low < 0.2 < gains[MI].high
+    assert rq2.dime_gain(tidy(made({MI: {"mass": noise()}})), "mass") == {}
+
+
+def test_blocks_carry_their_exact_scores() -> None:
+    rows = tidy(made({"modality/emap": {"block_interaction": rising}}))
+    blocks = rq3.block_scores(rows)
+    assert len(blocks) == 2 * 2 * 6 * 2  # twins, modes, buckets, two blocks of three
+    assert set(blocks["samples"]) == {3}
+    from assay.datasets.grid import generate_batch
+
+    one = blocks[(blocks["twin"] == "spur") & (blocks["bucket"] == "D2_M_F0_d0.3") & (blocks["mode"] == "pure")]
+    exact = [yardstick(generate_batch("D2_M_F0_d0.3", at), "matches_words") for at in (range(3), range(3, 6))]
+    assert one["exact"].tolist() == pytest.approx([e.emap for e in exact])
+    assert one["dividend"].tolist() == pytest.approx([e.dividend for e in exact])
+
+
+def test_a_trend_is_found_where_it_is() -> None:
+    rows = tidy(made({"modality/emap": {"block_interaction": rising}}))
+    blocks = rq3.block_scores(rows)
+    shapes = {
+        twin: next(iter(rq3.depths(blocks[(blocks["twin"] == twin) & (blocks["mode"] == twin)]))).shape
+        for twin in ("pure", "spur")
+    }
+    assert shapes == {"pure": "rises", "spur": "no trend shown"}
+    fallacy = next(iter(rq3.findings(rows)))
+    assert "0.40 → 0.50 → 0.60 over depth (rises; the paper wants it to rise)" in fallacy.sentences[0]
+    figure = fallacy.figures[0]
+    assert figure.series[0].x == (1, 2, 3)
+    band = zip(figure.series[0].low, figure.series[0].y, figure.series[0].high, strict=True)
+    assert all(low <= y <= high for low, y, high in band)
+
+
+def test_a_run_without_twins_still_has_accuracies() -> None:
+    frame = made({"x": {"mass": noise()}}, n=2)
+    frame["model"] = frame["model"].replace({"t.pure": "mine", "t.spur": "other"})
+    assert {f.section for f in findings(frame)} == {"The models"}
+
+
+def test_an_empty_run_concludes_nothing() -> None:
+    assert findings(made({"x": {"mass": noise()}}, n=1).iloc[:0]) == []
+
+
+def test_findings_can_be_written_and_read() -> None:
+    import json
+
+    from assay.kernel.finding import Finding
+
+    frame = made({"modality/emap": {"block_interaction": rising}, "x": {m: noise() for m in ("mass", "iou")}}, n=3)
+    for found in findings(frame):
+        back = Finding.read(json.loads(json.dumps(found.plain(), allow_nan=True)))
+        assert len(back.rows) == len(found.rows)
+        assert all(len(row) == len(found.columns) for row in found.rows)
+        for row in found.rows:  # plain values only: a page and a JSON file must be able to hold them
+            assert all(v is None or type(v) in (str, int, float, bool) for v in row), row
+    assert np.isfinite(frame[frame["explainer"] == "x"]["value"]).all()

@@ -1,0 +1,66 @@
+"""The exact scores of a model without faults, against a slow twin and against a network that makes no mistake."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from assay.datasets.grid import execute, generate_batch
+from assay.datasets.grid.executor import Asked, parse
+from assay.explainers.modality import intershap
+from assay.protocols.grid.frames import tidy
+from assay.protocols.grid.yardstick import crossed_answers, four_values, known_answers, yardstick
+from tests.protocols.grid.made import made, noise
+
+
+@pytest.mark.parametrize("bucket", ["D1_A_F0_d0.3", "D2_M_F0_d0.7", "D3_CMP_F0_d0.3", "D2_SO_F1_d0.3"])
+def test_the_table_is_every_question_about_every_image(bucket: str) -> None:
+    batch = generate_batch(bucket, range(4))
+    table = crossed_answers(batch)
+    words = {-1: "(none)", 10_000: "yes", 10_001: "no"}
+    for i, cells in enumerate(batch.grid):
+        for j, question in enumerate(batch.questions):
+            assert words.get(int(table[i, j]), str(table[i, j])) == execute(question, cells, batch.world)
+
+
+def test_the_dividend_is_its_definition() -> None:
+    """1 - v(image) - v(question) + v(nothing), chance by chance, in plain loops."""
+    batch = generate_batch("D2_M_F0_d0.3", range(5))
+    asked = [Asked([parse(text, batch.world)], batch.world) for text in batch.questions]
+    said = [[int(asked[j].execute(batch.cells[i : i + 1])[0]) for j in range(5)] for i in range(5)]
+    total = 0.0
+    for i in range(5):
+        own = said[i][i]
+        image = sum(said[i][j] == own for j in range(5)) / 5
+        question = sum(said[j][i] == own for j in range(5)) / 5
+        nothing = sum(said[j][j] == own for j in range(5)) / 5
+        total += 1 - image - question + nothing
+    assert yardstick(batch).dividend == pytest.approx(total / 5)
+
+
+def test_a_word_matcher_ignores_relations() -> None:
+    """On spur samples both mechanisms answer alike; on pure ones of relational buckets they do not."""
+    spur, pure = (generate_batch("D2_M_F0_d0.3", range(6), mode=mode) for mode in ("spur", "pure"))
+    own = [np.diag(crossed_answers(spur, mechanism)) for mechanism in ("reasons", "matches_words")]
+    assert (own[0] == own[1]).all()
+    own = [np.diag(crossed_answers(pure, mechanism)) for mechanism in ("reasons", "matches_words")]
+    assert (own[0] != own[1]).all()
+
+
+def test_each_method_has_its_own_number() -> None:
+    batch = generate_batch("D1_M_F1_d0.7", range(6))
+    found = yardstick(batch)
+    assert found.of("modality/intershap(batch=4)") == found.intershap
+    assert found.of("modality/harsanyi") is None
+    assert found.intershap == pytest.approx(intershap(four_values(crossed_answers(batch))).overall)
+    assert 0 <= found.emap <= 1
+    assert 0 <= found.pid <= 1
+
+
+def test_answers_come_back_from_the_rows_alone() -> None:
+    rows = tidy(made({"x": {"mass": noise()}}, n=3))
+    known = known_answers(rows)
+    once = rows.drop_duplicates(["model", "sample"]).set_index("sample")
+    pure, spur = once[once["twin"] == "pure"], once[once["twin"] == "spur"]
+    assert (known.loc[pure.index, "truth"] == pure["answer"]).all()
+    assert (known.loc[spur.index, "shortcut"] == spur["answer"]).all()

@@ -1,0 +1,144 @@
+"""Worlds in which F_syn has a closed form: plain models whose probability is a function of what is left of the input.
+
+Images are white and their zero state is black, so brightness is the share of the image that is kept; deleted words are
+missing, so the share of words that is kept can be counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from assay.kernel.attribution import Attribution
+from assay.kernel.card import Card
+from assay.kernel.sample import Phrase, Sample
+from assay.probe.session import Session
+from assay.protocols.synergy import Synergy
+
+GRID = (2, 5)
+WORDS = "key lock key lock key lock key lock key lock"
+PLAIN = Synergy(visual=GRID, zero="black", text_zero="delete")
+
+
+@dataclass(frozen=True)
+class White:
+    """n white images of 4 × 10 pixels with ten words each, every other word being "key"."""
+
+    n: int = 6
+    called: str = "white"
+    card: ClassVar[Card] = Card("toys/white", "white images", "dataset")
+
+    @property
+    def label(self) -> str:
+        return self.called
+
+    @property
+    def revision(self) -> str:
+        return "1"
+
+    def __len__(self) -> int:
+        return self.n
+
+    def load(self, start: int, stop: int) -> list[Sample]:
+        return [white(f"{self.called}-{i}") for i in range(start, stop)]
+
+
+def white(name: str, text: str | None = WORDS, size: tuple[int, int] = (4, 10), **fields: object) -> Sample:
+    return Sample(name, np.full((*size, 3), 255, dtype=np.uint8), text, "here", **fields)
+
+
+def told(name: str, question: str, instruction: str) -> Sample:
+    """A question with an instruction below it."""
+    text = f"{question}\n{instruction}"
+    return white(name, text, phrases=(Phrase((len(question), len(text)), "instruction"),))
+
+
+@dataclass(frozen=True)
+class Shares:
+    """`rule` of the kept shares of image and text: product, either, sum, keys (left half and the word "key" only)."""
+
+    rule: str = "product"
+    says: str = "here"
+    words: int = 10
+    name: str = "shares"
+    mechanism: str | None = None
+    capabilities: frozenset[str] = frozenset({"scores", "text"})
+
+    def answer(self, samples: Sequence[Sample]) -> list[str]:
+        return [self.says] * len(samples)
+
+    def score(self, samples: Sequence[Sample], answers: Sequence[str]) -> np.ndarray:
+        return np.array([self.value(sample) for sample in samples])
+
+    def value(self, sample: Sample) -> float:
+        image = sample.image[..., 0] / 255
+        words = (sample.text or "").split()
+        if self.rule == "keys":
+            return float(image[:, : image.shape[1] // 2].mean() * words.count("key") / (self.words / 2))
+        if self.rule == "nan" and sample.id.endswith("1"):
+            return np.nan
+        seen, read = float(image.mean()), len(words) / self.words
+        if self.rule == "sum":
+            return 0.3 * seen + 0.7 * read
+        return seen + read - seen * read if self.rule == "either" else seen * read
+
+
+@dataclass(frozen=True)
+class SharesRecipe:
+    rule: str = "product"
+    says: str = "here"
+    card: ClassVar[Card] = Card("toys/shares", "shares of what is kept", "model")
+    capabilities: ClassVar[frozenset[str]] = frozenset({"scores", "text"})
+
+    @property
+    def label(self) -> str:
+        return self.rule
+
+    @property
+    def revision(self) -> str:
+        return "1"
+
+    def load(self) -> Shares:
+        return Shares(self.rule, self.says, name=self.rule)
+
+
+@dataclass(frozen=True)
+class Finds:
+    """Knows the left half and the word "key" with the given skill in [-1, 1]; the rest is noise."""
+
+    skill: float = 1.0
+    part: str = "both"
+    passes: ClassVar[int] = 1
+    card: ClassVar[Card] = Card("toys/finds", "finds the keys", "explainer", gives=frozenset({"visual", "words"}))
+
+    def __call__(self, session: Session) -> list[Attribution]:
+        found = []
+        for i, sample in enumerate(session.samples):
+            rng = session.rng(i, f"finds {self.skill}")
+            left = np.repeat([[1.0] * 5 + [0.0] * 5], 2, axis=0)
+            words = np.array([word == "key" for word in (sample.text or "").split()], dtype=float)
+            noise = 1 - abs(self.skill)
+            visual = self.skill * left + noise * rng.normal(size=left.shape)
+            read = self.skill * words + noise * rng.normal(size=words.shape)
+            found.append(Attribution(visual, None if self.part == "image" else read, space="patch", passes=1.0))
+        return found
+
+
+def spec(**changes: object) -> dict[str, object]:
+    return {
+        "name": "synergy-toy",
+        "protocol": {"name": "synergy", "visual": list(GRID), "zero": "black", "text_zero": "delete"},
+        "models": [{"name": "synergy_worlds:SharesRecipe", "rule": "keys"}],
+        "datasets": [{"name": "synergy_worlds:White", "n": 24}],
+        "explainers": [
+            "control/random",
+            {"name": "synergy_worlds:Finds", "skill": 0.7},
+            {"name": "synergy_worlds:Finds", "skill": -0.7},
+        ],
+        "shard_size": 8,
+        "batch_size": 8,
+        **changes,
+    }
