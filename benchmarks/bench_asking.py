@@ -18,6 +18,7 @@ import numpy as np
 import shapiq
 import torch
 from PIL import Image
+from side_by_side import compared
 from torch import Tensor, nn
 from torchvision.models import resnet18
 
@@ -101,6 +102,7 @@ def throughput(name: str, module: nn.Module, side: int, passes: int, count: int,
 
         mine, alone = best(ours, raw, repeats=repeats)
         print(f"  {name} {explainer.card.name}: {rows} passes, {mine / alone:.3f}x raw (aim 1.10)", flush=True)
+        compared(f"{explainer.card.name}, {name}", "raw forwards", mine, alone, "same rows put to the model", "≥ 0.91")
     if side == 32:
         _captum(module, model.encode(samples[:1]).pixels, passes, repeats)
 
@@ -196,6 +198,9 @@ def pairs() -> None:
     mine, loop = best(lambda: explainer(fresh()), lambda: pairwise_loop(fresh(), some, 1, zero), repeats=2)
     per_pass = loop / (4 * len(some))
     print(f"  {mine:.2f} s for all pairs; the loop {1000 * per_pass:.1f} ms a coalition")
+    compared(
+        "MultiSHAP, coalition for coalition", "a loop over pairs", mine, per_pass * found.passes, "values within 1e-3"
+    )
     print(f"  coalition for coalition: {per_pass * found.passes / mine:.1f}x")
     contexts = int(found.passes) // ((1 + game.n_visual) * (1 + game.n_text))
     same = game.n_visual * game.n_text * 4 * contexts

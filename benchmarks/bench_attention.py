@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import timm
 import torch
+from side_by_side import compared
 
 from assay.explainers.attention import Gar, Generic, GradRollout, Rollout
 from assay.explainers.relevance import AttnLrp
@@ -136,6 +137,7 @@ def report_time(name: str, made: tuple[Any, list[Sample], list[str]], repeats: i
     for run, seconds in best.items():
         if not run.startswith("plain"):
             print(f"  {run:24} {seconds / whole:5.2f}× plain, {seconds / frozen:5.2f}× frozen")
+            compared(f"{run}, {name}", "one plain forward and backward", seconds, whole, "equal to whole matrices")
 
 
 def peak(what: str, side: int, queue: Any) -> None:

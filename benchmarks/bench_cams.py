@@ -27,6 +27,7 @@ import torchvision
 from pytorch_grad_cam.ablation_layer import AblationLayer, AblationLayerVit
 from pytorch_grad_cam.utils.model_targets import ClassifierOutputTarget
 from pytorch_grad_cam.utils.reshape_transforms import vit_reshape_transform
+from side_by_side import compared
 
 from assay.explainers import cam
 from assay.explainers.gradient import IntegratedGradients
@@ -119,6 +120,7 @@ def compare(
     assert apart < 1e-3, f"{name}: maps differ by {apart}"
     fast, slow = seconds(mine, repeats), seconds(peers, repeats)
     print(f"{name:42} ours {fast:7.2f} s   peer {slow:7.2f} s   {slow / fast:6.1f}×   maps within {apart:.0e}")
+    compared(name, "pytorch-grad-cam", fast, slow, f"maps within {apart:.0e}")
 
 
 def single_pass(built: dict[str, Classifier]) -> None:

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageDraw
+from side_by_side import compared
 
 from assay.datasets.grid import generate
 
@@ -185,6 +186,8 @@ def main() -> None:
         plain = baseline_rate(depth, density, arguments.samples, certify=False)
         proved = baseline_rate(depth, density, max(arguments.samples // 8, 10), certify=True)
         print(f"{bucket:14}{ours:8.0f}{proved:26.0f}{ours / proved:8.1f}{plain:18.0f}{ours / plain:8.1f}")
+        compared(f"certified samples, {bucket}", "plain PIL with certificate", 1 / ours, 1 / proved, "same pixels")
+        compared(f"certified samples, {bucket}", "plain PIL without certificate", 1 / ours, 1 / plain, "same pixels")
 
 
 if __name__ == "__main__":

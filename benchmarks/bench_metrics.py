@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from side_by_side import compared
 
 from assay import metrics
 
@@ -123,6 +124,7 @@ def main() -> None:
         gap = np.abs(loop_otsu(maps[few], masks[few]) - metrics.otsu_iou(maps[few], masks[few])).max()
         taken = seconds(partial(loop_otsu, maps[few], masks[few]), options.repeats) / few.stop
         ratio = taken / ours["otsu_iou"]
+        compared("otsu_iou", "scikit-image in a loop", ours["otsu_iou"], taken, f"gap {gap:.0e}")
         print(f"scikit-image Otsu in a loop: {taken * 1e3:.3f} ms a map, ×{ratio:.1f} of otsu_iou, gap {gap:.0e}\n")
         if gap > 1e-12:
             raise SystemExit("otsu_iou departs from scikit-image")
@@ -143,6 +145,7 @@ def main() -> None:
                 raise SystemExit(f"{name} departs from {peer} by {gap}")
         taken = seconds(runs[peer], options.repeats) / few.stop
         total += taken
+        compared(name, f"Quantus {peer}", ours[name], taken, said)
         print(f"{name:16s} {peer:24s} {taken * 1e3:9.2f} {taken / ours[name]:6.0f}×   {said}")
     print(f"{'our five':16s} {'its five':24s} {total * 1e3:9.2f} {total / together:6.0f}×")
 

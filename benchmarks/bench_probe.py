@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import timm
 import torch
+from side_by_side import compared
 
 from assay.kernel.sample import Sample
 from assay.models.classifier import classifier
@@ -80,6 +81,8 @@ def throughput(model: TorchModel, shown: list[Sample], targets: list[str], visua
     count, plain = sum(map(len, masks)), len(rows) * batch
     with_evaluator, without = times(ours, raw)
     ratio = (count / with_evaluator) / (plain / without)
+    each = with_evaluator / count, without / plain
+    compared(f"coalitions, {model.name}", "raw forwards", *each, "values within 1e-3", "≥ 0.9")
     print(
         f"  {model.name}: raw {plain / without:.0f}/s, evaluator {count / with_evaluator:.0f}/s: {ratio:.1%} (aim 90 %)"
     )
@@ -120,6 +123,8 @@ def text_only(model: Any, shown: list[Sample]) -> None:
     vision, forward = times(tower, whole)
     reused, again = times(ours, looking_again)
     print(f"  {model.name}: vision tower {vision / forward:.0%} of a forward; {again / reused:.2f}x (aim 1.5x)")
+    agree = "values within 1e-3"
+    compared("text-only coalitions", "looking at the image every time", reused, again, agree, "≥ 1.5")
 
 
 def trajectory(model: Any, shown: list[Sample]) -> None:

@@ -21,6 +21,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+from side_by_side import compared
 
 from assay.statistics import MixedModel, mixed_model
 
@@ -93,6 +94,7 @@ def against_lme4() -> None:
     theirs = json.loads(done.stdout)
     said = compare(fit, theirs["criterion"], theirs["coef"], theirs["se"])
     print(f"  lme4: {theirs['seconds']:.2f} s, ratio {theirs['seconds'] / ours:.1f}x; {said}")
+    compared(f"mixed model, {len(frame):,} rows", "lme4", ours, theirs["seconds"], said)
     for column, variance in theirs["variance"].items():
         ratio = variance / fit.variances.loc[column, "variance"]
         print(f"  variance of {column}: ours {fit.variances.loc[column, 'variance']:.6g}, lme4's is {ratio:.4f} of it")
@@ -120,6 +122,8 @@ def against_statsmodels() -> None:
             seconds = time.process_time() - start
             said = compare(fit, -2 * theirs.llf, theirs.fe_params, theirs.bse_fe)
             print(f"  statsmodels, {method or 'default'}: {seconds:.1f} s, ratio {seconds / ours:.0f}x; {said}")
+            what = f"mixed model, {len(frame):,} rows, {instances} instances"
+            compared(what, f"statsmodels, {method or 'default'}", ours, seconds, said)
         tau = fit.variances["variance"].loc[list(model.exog_vc.names)].to_numpy()
         here = MixedLMParams.from_components(
             fe_params=fit.coefficients["coef"].to_numpy(), cov_re=np.zeros((0, 0)),

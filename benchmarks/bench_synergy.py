@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
+from side_by_side import compared
 
 from assay.kernel.errors import BadInput
 from assay.kernel.registry import build
@@ -92,6 +93,8 @@ def compare(name: str, samples: Sequence[Sample], explainer: str, repeats: int, 
     print(f"  F_syn:  {fast / len(samples):.4f} s and {passes[0]:.0f} passes an explanation")
     print(f"  exact:  {slow / len(samples):.4f} s and {passes[1]:.0f} passes an explanation")
     print(f"  ratio:  {slow / fast:.1f}x in time, {passes[1] / passes[0]:.1f}x in passes (the paper: {PAPER}x)")
+    agree = "both equal to slower ways"
+    compared(f"F_syn, {name}", "the exact macro-game index", fast, slow, agree, f"paper: {PAPER}")
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Draws redundancy.png: a game with perfect redundancy under deletion and under F_syn, and the game it should not be."""
+"""Draws redundancy.png: a redundant game under deletion and under F_syn, and a synergistic one beside it."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ EXPLAINERS: list[Any] = [
     "relevance/cplrp",
     {"name": "vlm/llava_cam", "copies": 2},
     "vlm/tam",
-    {"name": "perturbation/rise", "masks": 8, "cells": 3},
+    {"name": "perturbation/rise", "masks": 24, "word_masks": 4, "cells": 3},
 ]
 
 

@@ -134,6 +134,7 @@ def test_a_worker_killed_midway_costs_no_row(nodes: Nodes, tmp_path: Path, undis
     assert max(e["pairs_done"] for e in events if e["event"] == "progress") == 48 * 2 * 2
 
 
+@pytest.mark.slow
 def test_a_driver_killed_midway_is_resumed_by_the_next(nodes: Nodes, tmp_path: Path, undisturbed: pd.DataFrame) -> None:
     out = tmp_path / "run"
     first = nodes.start(SPEC, out)
@@ -146,22 +147,25 @@ def test_a_driver_killed_midway_is_resumed_by_the_next(nodes: Nodes, tmp_path: P
     assert status(out).damaged == []
 
 
-def test_a_node_lost_midway_and_one_added(nodes: Nodes, tmp_path: Path, undisturbed: pd.DataFrame) -> None:
-    out = tmp_path / "run"
-    driver = nodes.start(SPEC, out)
-    wait_for(lambda: shards(out) >= 2)
+@pytest.mark.slow
+def test_a_node_lost_midway_and_one_added(nodes: Nodes, tmp_path: Path) -> None:
+    gate, out = tmp_path / "gate", tmp_path / "run"
+    spec = {**SPEC, "explainers": [{"name": "toys:Patient", "gate": str(gate)}, "control/oracle"]}
+    driver = nodes.start(spec, out)
+    wait_for(lambda: len(list(tmp_path.glob("gate.*"))) == 2)  # both are at work
     [second] = nodes.cluster.worker_nodes
     nodes.cluster.remove_node(second, allow_graceful=False)
     assert nodes.alive() == 1
-    lost_at = shards(out)
-    wait_for(lambda: shards(out) > lost_at)
-    fresh = set(actors())
+    wait_for(lambda: len(actors()) == 1)
+    [survivor] = actors()
     nodes.cluster.add_node(num_cpus=1, object_store_memory=80_000_000)
-    wait_for(lambda: bool(set(actors()) - fresh) or driver.poll() is not None)
-    assert set(actors()) - fresh, "the new node took no work"
-    finished_well(driver, out, undisturbed)
+    wait_for(lambda: set(actors()) > {survivor})  # the new node takes work
+    gate.touch()
+    events = finished_well(driver, out, run(Spec.parse(spec), tmp_path / "whole", workers=0).scores())
+    assert [e["event"] for e in events].count("job_retry") == 1
 
 
+@pytest.mark.slow
 def test_a_poisonous_sample_fails_alone(nodes: Nodes, tmp_path: Path) -> None:
     out = tmp_path / "run"
     spec = toys.spec(explainers=["toys:Poisoned", "control/oracle"])
@@ -175,6 +179,7 @@ def test_a_poisonous_sample_fails_alone(nodes: Nodes, tmp_path: Path) -> None:
     assert len(scores) == 100
 
 
+@pytest.mark.slow
 def test_what_the_cluster_cannot_do_is_one_line(nodes: Nodes, tmp_path: Path) -> None:
     driver = nodes.start(toys.spec(models=["toys:Hungry"]), tmp_path / "run")
     _, errors = driver.communicate(timeout=300)

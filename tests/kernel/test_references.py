@@ -35,3 +35,8 @@ def test_citation_cff_names_the_papers() -> None:
 
 def test_an_unknown_source_is_not_made_up() -> None:
     assert cited("Nobody 1999, Nothing") == {}
+
+
+def test_the_docs_list_every_reference() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "references.md").read_text("utf-8")
+    assert [text for text in references().values() if text not in page] == []

@@ -58,7 +58,8 @@ def told(name: str, question: str, instruction: str) -> Sample:
 
 @dataclass(frozen=True)
 class Shares:
-    """`rule` of the kept shares of image and text: product, either, sum, keys (left half and the word "key" only)."""
+    """`rule` of the kept shares of image and text: product, either, sum; keys looks at the left half and the word "key"
+    only; nan is keys, without a number for samples whose name ends in 1."""
 
     rule: str = "product"
     says: str = "here"
@@ -76,10 +77,10 @@ class Shares:
     def value(self, sample: Sample) -> float:
         image = sample.image[..., 0] / 255
         words = (sample.text or "").split()
-        if self.rule == "keys":
-            return float(image[:, : image.shape[1] // 2].mean() * words.count("key") / (self.words / 2))
         if self.rule == "nan" and sample.id.endswith("1"):
             return np.nan
+        if self.rule in ("keys", "nan"):
+            return float(image[:, : image.shape[1] // 2].mean() * words.count("key") / (self.words / 2))
         seen, read = float(image.mean()), len(words) / self.words
         if self.rule == "sum":
             return 0.3 * seen + 0.7 * read

@@ -31,6 +31,9 @@ def check(
         typer.Option("--set", help="A parameter of the model: dtype=bfloat16, max_pixels=313600. Repeatable."),
     ] = None,
     picture: Annotated[Path, typer.Option(help="Where to draw the token grid over the image.")] = Path("check.png"),
+    laws: Annotated[
+        bool, typer.Option("--laws", help="Also try what must hold for any architecture (see `assay.testing`).")
+    ] = False,
 ) -> None:
     """Validate a spec without running it, or load a model and ask it one question.
 
@@ -57,6 +60,8 @@ def check(
     if checked.grid is not None:
         Pillow.fromarray(grid_picture(sample.image, checked)).save(picture)
     _show(loaded, sample, checked, picture)
+    if laws:
+        _try_laws(loaded, sample, checked.answer)
 
 
 def _check_spec(spec: str) -> None:
@@ -71,6 +76,18 @@ def _check_spec(spec: str) -> None:
         if isinstance(seen := getattr(recipe, "sees", None), str):
             typer.echo(f"{recipe.label} sees {seen}")
     typer.echo(f"{spec} is sound.")
+
+
+def _try_laws(model: Model, sample: Sample, answer: str) -> None:
+    from assay.models.vlm_adapter import VLM
+    from assay.testing import vlm_laws
+
+    if not isinstance(model, VLM):
+        raise BadInput(f"--laws are of vision-language models; {model.name!r} is none.")
+    found = vlm_laws(model, [sample], [answer])
+    print_table(["law", "found"], [[law.name, law.found] for law in found])
+    if broken := [law for law in found if not law.holds]:
+        raise BadInput(f"{len(broken)} of {len(found)} laws do not hold for {model.name!r}: do not trust its numbers.")
 
 
 def _show(model: Model, sample: Sample, checked: Checked, picture: Path) -> None:

@@ -22,7 +22,7 @@ def load_array(path: str | Path, what: str) -> np.ndarray[Any, Any]:
         loaded = np.load(path, mmap_mode="r", allow_pickle=False)
     except FileNotFoundError:
         raise BadInput(f"{what}: no file at {path}.") from None
-    except (OSError, ValueError, EOFError):
+    except Exception:  # a damaged header raises whatever it likes: TokenError, SyntaxError, MemoryError...
         raise BadInput(f"{what}: {path} is not a plain .npy array. Save it with numpy.save(path, array).") from None
     if not isinstance(loaded, np.ndarray):
         raise BadInput(f"{what}: {path} is an archive of several arrays; save the one you mean with numpy.save().")

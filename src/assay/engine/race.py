@@ -1,7 +1,7 @@
 """Racing: spend samples only until the order of the explainers is settled, and keep the error rate while looking.
 
-Shards are taken in a random order fixed by the spec's seed, a quarter more of them from round to round. After each round
-every pair of explainers is judged by an anytime-valid test (`assay.statistics.race`), an explainer whose pairs are all
+Shards are taken in a random order fixed by the spec's seed, a quarter more from round to round. After each round every
+pair of explainers is judged by an anytime-valid test (`assay.statistics.race`), an explainer whose pairs are all
 settled gets no more samples, and the run ends when all pairs are. Cells are the same as those of a full run: run the
 spec again without racing and it is completed.
 """
@@ -142,13 +142,13 @@ def _record(state: Race, card: Card, settle: Settle, unused: int) -> dict[str, A
     import pandas as pd
 
     pairs = []
-    for (first, second), row in state.table.iterrows():
+    for row in state.table.reset_index().to_dict("records"):
         at = row["settled_at"]
         known = None if pd.isna(at) else int(at)
         gap = None if pd.isna(row["difference"]) else float(row["difference"])
         pairs.append(
             {
-                "first": first, "second": second, "winner": row["winner"],
+                "first": row["first"], "second": row["second"], "winner": row["winner"],
                 "settled_at": known, "difference": gap, "n": int(row["n"]), "n_dropped": int(row["n_dropped"]),
             }
         )  # fmt: skip

@@ -121,7 +121,7 @@ def _conclude(planned: Plan, finished: Run, log: Log) -> None:
     if write is not None and findings:
         for name, text in write(finished).items():
             finished.store.write(name, text.encode())
-            log("note", text=f"wrote {finished.store.path(name)}")
+            log("note", text=f"wrote {finished.path}/{name}")
 
 
 def _follow(reports: Iterator[Report], log: Log) -> list[str]:

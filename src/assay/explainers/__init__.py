@@ -2,6 +2,7 @@
 
 DECLARES = (
     "control",
+    "ladder",
     "gradient",
     "cam",
     "attention",

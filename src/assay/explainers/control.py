@@ -11,7 +11,7 @@ from assay.kernel.attribution import Attribution
 from assay.kernel.card import Card
 from assay.kernel.errors import BadInput
 from assay.kernel.sample import Sample, Truth
-from assay.kernel.typing import Box, Map
+from assay.kernel.typing import Box, Map, Values
 from assay.probe.session import Session
 
 _BOTH = frozenset({"visual", "words"})
@@ -29,14 +29,7 @@ class Random:
     )
 
     def __call__(self, session: Session) -> list[Attribution]:
-        found = []
-        for i, sample in enumerate(session.samples):
-            # Another model, other noise: the twins must not agree by construction.
-            rng = session.rng(i, f"{self.card.name}/{session.model.name}")
-            visual = rng.random((self.cells, self.cells))
-            words = rng.random(len(sample.words)) if sample.words else None
-            found.append(Attribution(visual, words, space="patch"))
-        return found
+        return [Attribution(*noise(session, i, self.cells), space="patch") for i in range(len(session.samples))]
 
 
 @dataclass(frozen=True)
@@ -101,7 +94,7 @@ class Oracle:
     )
 
     def __call__(self, session: Session) -> list[Attribution]:
-        return [_from_truth(truth, inverse=False) for truth in _truths(session, self.card.name)]
+        return [_from_truth(truth, inverse=False) for truth in truths(session, self.card.name)]
 
 
 @dataclass(frozen=True)
@@ -118,7 +111,7 @@ class InverseOracle:
     )
 
     def __call__(self, session: Session) -> list[Attribution]:
-        return [_from_truth(truth, inverse=True) for truth in _truths(session, self.card.name)]
+        return [_from_truth(truth, inverse=True) for truth in truths(session, self.card.name)]
 
 
 @dataclass(frozen=True)
@@ -167,6 +160,15 @@ class Geometry:
         return found
 
 
+def noise(session: Session, i: int, cells: int = Random.cells) -> tuple[Map, Values | None]:
+    """A map (cells, cells) and word scores that know nothing of sample i. Another model, other noise: the twins must
+    not agree by construction."""
+    rng = session.rng(i, f"control/random/{session.model.name}")
+    visual = rng.random((cells, cells))
+    words = session.samples[i].words
+    return visual, rng.random(len(words)) if words else None
+
+
 def edges(image: np.ndarray[tuple[int, ...], np.dtype[np.uint8]]) -> Map:
     """(H, W) gradient magnitude of the mean of the channels, by central differences."""
     grey = image.mean(axis=2, dtype=np.float32)
@@ -191,8 +193,9 @@ def _middle(start: int, length: int, size: int) -> slice:
     return slice(first, min(start + length // 2, size - 1) + 1)
 
 
-def _truths(session: Session, name: str) -> list[Truth]:
-    mechanism = session.model.mechanism
+def truths(session: Session, name: str, mechanism: str | None = None) -> list[Truth]:
+    """What a model of that mechanism must use on every sample; by default of the mechanism that the model has."""
+    mechanism = mechanism or session.model.mechanism
     if mechanism is None:
         raise BadInput(f"{name} needs a model whose mechanism is known; {session.model.name!r} does not say.")
     found = []

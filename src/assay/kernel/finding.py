@@ -35,6 +35,7 @@ class Figure:
     bars: one group of bars per x, one bar per series. lines: y over numbers x, a band from low to high. points: a
     scatter. intervals: one row per x, y between low and high (a forest plot). slopes: x are columns (metrics), each
     series a line of ranks through them. grid: x are columns, series are rows, y the cell's value as colour.
+    `x` and `y` name what the series' x and y hold, however the figure is turned (an interval's y is its value).
     `lines` are named reference values: (("noise", 0.5),).
     """
 

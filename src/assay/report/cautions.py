@@ -15,6 +15,7 @@ from assay.report.verdict import leaders, samples_needed
 
 _SHOWN = 8  # reasons spelled out
 _FEW = 30  # samples below which a percentile bootstrap is too narrow to trust
+_TINY = 0.005  # of the way from floor to reference: a difference that no reader would act on
 _THIN = 0.95  # coverage below which means of two explainers speak of different samples
 
 
@@ -112,7 +113,7 @@ def _samples(board: Board) -> list[Caution]:
         need = samples_needed(board, order[0], order[1])
         first, second = board.explainers[order[0]], board.explainers[order[1]]
         gap = abs(board.spread.mean[order[0]] - board.spread.mean[order[1]])
-        if need is not None and need > n:
+        if need is not None and need > n and gap > _TINY * _reach(board):
             found.append(Caution("weak", (
                 f"{_where(board)}: too few samples to separate {first} from {second} on {board.metric.name}. "
                 f"A difference of {gap:.2g} needs about {_rounded(need):,} samples (80 % power, 5 % level), not {n:,}."
@@ -130,6 +131,14 @@ def _coverage(board: Board) -> list[Caution]:
         return []
     where = f"{_where(board)}: means on {board.metric.name} are over different samples"
     return [Caution("weak", f"{where}, since not every explainer could be scored on all.", tuple(thin))]
+
+
+def _reach(board: Board) -> float:
+    """How far scores can differ here: from floor to reference, else as large as they are."""
+    mean = board.spread.mean
+    if board.floor is not None and board.reference is not None:
+        return float(abs(mean[board.reference] - mean[board.floor]))
+    return float(np.nanmax(np.abs(mean), initial=0.0))
 
 
 def _where(board: Board) -> str:

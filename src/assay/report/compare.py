@@ -29,6 +29,8 @@ Place = tuple[str, ...]  # protocol, model, dataset, explainer, metric
 _PLACE = ["protocol", "model", "dataset", "explainer", "metric"]
 _LOOSE = ("protocol", "model", "dataset")  # where each run has one and they differ, the two are paired
 _FEWEST = 2  # pairs that a test needs
+_FIXED = ("semantic", "semantic-sweep")  # scores that mean something only under one and the same configuration
+_EXTRAS = ("thresholds",)  # parameters of those that add curves and change no score
 _MANIFEST = ("seed", "models", "datasets", "versions", "hardware")
 
 
@@ -88,6 +90,7 @@ def compare(
     for run, frame in ((one, first), (two, second)):
         if frame.empty:
             raise BadInput(f"{run.path}: no finished cell yet, nothing to compare.")
+    _refuse_other_configuration(one, two)
     second = _named_alike(first, second)
     groups = [_by_place(frame) for frame in (first, second)]
     shared = [place for place in groups[0] if place in groups[1]]
@@ -110,6 +113,28 @@ def compare(
         tuple(" · ".join(place) for place in groups[0] if place not in groups[1]),
         tuple(" · ".join(place) for place in groups[1] if place not in groups[0]),
     )
+
+
+def _refuse_other_configuration(one: Run, two: Run) -> None:
+    """SSS under another threshold, mode or choice of target is another quantity (semscore2025, section 3)."""
+    (name, mine), (other, theirs) = (_configuration(run) for run in (one, two))
+    if name == other and name in _FIXED:
+        differing = [key for key in sorted({*mine, *theirs} - set(_EXTRAS)) if mine.get(key) != theirs.get(key)]
+        if differing:
+            said = "; ".join(f"{key} {mine.get(key)} and {theirs.get(key)}" for key in differing)
+            raise BadInput(
+                f"{one.path} and {two.path} were scored under different configurations ({said}): their scores are "
+                "different quantities. Choose one configuration, hold it fixed and run both under it."
+            )
+
+
+def _configuration(run: Run) -> tuple[str, dict[str, Any]]:
+    """The protocol with all its parameters, defaults included where the run still has its cells."""
+    for cell in run.cells().values():
+        asked = cell["fields"]["protocol"]
+        return str(asked["name"]), dict(asked["parameters"])
+    asked = run.spec["protocol"]
+    return str(asked["name"]), {key: value for key, value in asked.items() if key != "name"}
 
 
 def _named_alike(first: pd.DataFrame, second: pd.DataFrame) -> pd.DataFrame:

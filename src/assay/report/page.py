@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from assay.kernel.references import cited
 from assay.kernel.registry import find
@@ -149,9 +149,23 @@ def _explainers(evidence: Evidence) -> list[dict[str, str]]:
 
 def _environment() -> jinja2.Environment:
     loader = jinja2.FunctionLoader(lambda name: files("assay.report").joinpath("templates", name).read_text("utf-8"))
-    return jinja2.Environment(
+    environment = jinja2.Environment(
         loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
     )
+    environment.filters["prose"] = prose
+    return environment
+
+
+def prose(text: str) -> Markup:
+    """Escaped text in which what stands between backticks is code.
+
+    >>> str(prose("`a<b` & c"))
+    '<code>a&lt;b</code> &amp; c'
+    """
+    parts = [
+        Markup("<code>{}</code>").format(part) if k % 2 else escape(part) for k, part in enumerate(text.split("`"))
+    ]
+    return Markup("").join(parts)
 
 
 def _asset(name: str) -> str:

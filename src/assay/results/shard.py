@@ -72,9 +72,10 @@ def read_shard(store: Store, name: str) -> tuple[dict[str, Any], pa.Table] | Non
     try:
         table = pq.read_table(pa.BufferReader(data))
         about = json.loads(table.schema.metadata[b"assay"])
-    except (pa.ArrowException, KeyError, TypeError, ValueError) as error:
-        raise BadInput(f"{name} is not a score shard of Assay: {error}.") from None
-    if about["format"] > FORMAT:
+        known = int(about["format"]), str(about["attributions"]), [str(cell["id"]) for cell in about["cells"]]
+    except (pa.ArrowException, OSError, KeyError, TypeError, ValueError, RecursionError) as error:
+        raise BadInput(f"{name} is not a score shard of Assay: {' '.join(str(error).split())}.") from None
+    if known[0] > FORMAT:
         raise BadInput(
             f"{name} was written in format {about['format']}, this Assay reads up to {FORMAT}: upgrade assay."
         )

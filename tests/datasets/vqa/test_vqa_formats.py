@@ -200,7 +200,7 @@ def test_wrong_files_are_told(tmp_path: Path) -> None:
     pq.write_table(pa.table({"x": [1]}), tmp_path / "b.parquet")
     with pytest.raises(BadInput, match="has no column 'idx'; it has x"):
         len(CVBench(str(tmp_path / "b.parquet")))
-    with pytest.raises(BadInput, match="holds none of mmstar.parquet"):
+    with pytest.raises(BadInput, match=r"holds none of mmstar\.parquet"):
         locate(str(tmp_path), ("mmstar.parquet",))
     with pytest.raises(BadInput, match=r"no file or folder at \./nowhere"):
         locate("./nowhere", ("x",))
@@ -219,7 +219,7 @@ def test_hub_ids_are_fetched_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(hub.HfApi, "list_repo_files", lambda *_, **__: ["README.md", "test_2d.parquet"])
     assert len(CVBench(hub_revision="abc")) == 3
     assert asked == [("nyu-visionx/CV-Bench", "test_2d.parquet", "dataset", "abc")]
-    with pytest.raises(BadInput, match="holds none of mmstar.parquet"):
+    with pytest.raises(BadInput, match=r"holds none of mmstar\.parquet"):
         locate("owner/name", ("mmstar.parquet",))
 
 

@@ -45,6 +45,12 @@ def test_no_difference_is_hardly_ever_seen() -> None:
     assert sum(seen) <= 3
 
 
+def test_blind_is_never_excluded_from_below() -> None:
+    for seed in range(20):
+        [row] = verdict(frame({"t.pure": 0.0, "t.spur": 0.0}, n=20, seed=seed)).itertuples()
+        assert row.high >= 0.5
+
+
 def test_the_dose_curve_rises_and_has_a_threshold() -> None:
     doses = {"t.pure": 0.0, "t.dose(0.1)": 0.05, "t.dose(0.5)": 1.0, "t.dose(0.9)": 2.0, "t.spur": 3.0}
     curve = dose_curve(frame(doses), "t")
@@ -102,10 +108,14 @@ def test_a_broken_twin_is_said_first() -> None:
 
 
 def test_the_null_has_nothing_to_find() -> None:
-    """Dose 0 is the same mechanism: it is not detected, and its AUC is that of the null."""
-    curve = dose_curve(frame({"t.pure": 0.0, "t.dose(0)": 0.0, "t.dose(0.5)": 3.0}), "t").set_index("dose")
-    assert not curve.loc[0.0, "detected"]
-    assert curve.loc[0.5, "detected"]
-    assert (curve["null"] < 0.65).all()
+    """Dose 0 is the same mechanism: it is hardly ever detected (5 % by chance), dose 0.5 always is."""
+    curves = [
+        dose_curve(frame({"t.pure": 0.0, "t.dose(0)": 0.0, "t.dose(0.5)": 3.0}, n=50, seed=seed), "t")
+        for seed in range(12)
+    ]
+    table = pd.concat(curves)
+    assert table[table["dose"] == 0.0]["detected"].sum() <= 3
+    assert table[table["dose"] == 0.5]["detected"].all()
+    assert (table["null"] < 0.75).all()
     [found] = dose_findings(frame({"t.pure": 0.0, "t.dose(0.5)": 3.0}), "RQ1")
     assert found.sentences == ("x shows the shortcut of t from dose 0.5 on.",)

@@ -97,7 +97,7 @@ def test_what_the_truth_was_is_kept():
     assert phi.sum() == pytest.approx(0.96)
     assert phi[0] > phi[1] == pytest.approx(phi[8])
     assert not error.any()
-    np.testing.assert_allclose(facts, [0, 0, 1, 512, 0], atol=1e-9)
+    np.testing.assert_allclose(facts, [0, 0, 1, 512, 0, 1], atol=1e-9)
 
 
 def test_single_deletion_has_nothing_to_say_where_no_pixel_alone_turns_the_answer():

@@ -17,9 +17,10 @@ from assay.kernel.spec import Spec
 from assay.protocols.paper import paper
 from assay.protocols.published import load
 from assay.protocols.synergy.calibration import pairs
+from assay.protocols.synergy.claims import base, difference, judged
 from assay.protocols.synergy.findings import findings
 from assay.protocols.synergy.frames import Scored
-from assay.protocols.synergy.paper import base, compare, difference, judged
+from assay.protocols.synergy.paper import compare
 from assay.results.run import Run
 
 GOOD, BAD = "toys/finds(skill=0.7)", "toys/finds(skill=-0.7)"
@@ -160,7 +161,7 @@ def test_the_oracle_under_deletion(tmp_path: Path) -> None:
     assert twice[0] - min(twice) < 0.1  # and is blind where the text says it too
     assert len(finding.sentences) == 1
     claims = {claim.text: claim for claim in paper("001", made).claims}
-    turned = next(claim for text, claim in claims.items() if text.startswith("F_syn rewards"))
+    turned = next(claim for text, claim in claims.items() if text.startswith("F_syn rewards finding"))
     assert turned.verdict == "disagree"
 
 
@@ -209,7 +210,7 @@ def test_published_numbers_agree_with_each_other() -> None:
     tables = load("synergy").tables
     one = {row[0]: dict(zip(tables["Table 1"].columns, row, strict=True)) for row in tables["Table 1"].rows}
     two = {row[0]: dict(zip(tables["Table 2"].columns, row, strict=True)) for row in tables["Table 2"].rows}
-    for name, row in one.items():
+    for row in one.values():
         assert row["effect"] == pytest.approx(row["overall"] - one["control/random"]["overall"], abs=0.0011)
     for number, dataset in (("Table 3", "RePOPE"), ("Table 4", "MMStar"), ("Table 5", "CVBench")):
         table = tables[number]
@@ -224,3 +225,11 @@ def test_published_numbers_agree_with_each_other() -> None:
 
 def test_names_lose_their_parameters() -> None:
     assert base("gradient/integrated_gradients(steps=5)") == "gradient/integrated_gradients"
+
+
+def test_explainers_that_all_score_the_same_are_not_ranked(tmp_path: Path) -> None:
+    """In a product of shares every order scores alike: no variance is left for a mixed model."""
+    models = [{"name": "synergy_worlds:SharesRecipe", "rule": "product"}]
+    made = run(Spec.parse(spec(models=models)), tmp_path, workers=0)
+    assert made.findings()[0].sentences[0].startswith("No explainer can be set above another")
+    assert "How the scores are spread" in [finding.title for finding in made.findings()]

@@ -52,9 +52,9 @@ class Parquet:
 
         path = Path(self.path)
         root = path if path.exists() else _from_hub(self.path, self.split)
-        found = [root] if root.is_file() else sorted(root.rglob(f"*{self.split}*.parquet"))
+        found = [root] if root.is_file() else sorted(path for path in root.rglob("*.parquet") if self.split in path.name)
         if not found:
-            raise files.wrong_layout(root, f"no *{self.split}*.parquet", _TREE)
+            raise files.wrong_layout(root, f"no .parquet file{self.split and ' of ' + self.split}", _TREE)
         shards, first = [], 0
         for file in found:
             about = pq.ParquetFile(file)
@@ -142,7 +142,7 @@ def _from_hub(name: str, wanted: str) -> Path:
     except ImportError:
         raise ExtraMissing("a dataset of the hub", "huggingface_hub", "vlm") from None
     try:
-        return Path(snapshot_download(name, repo_type="dataset", allow_patterns=f"*{wanted}*.parquet"))
+        return Path(snapshot_download(name, repo_type="dataset", allow_patterns=f"*{wanted}*.parquet" if wanted else "*.parquet"))
     except Exception as error:
         reason = " ".join(str(error).split())[:160]
         raise BadInput(

@@ -1,4 +1,4 @@
-"""Files of a published dataset: on this machine, or fetched once from the Hugging Face hub. Nothing is ever unpickled."""
+"""Files of a published dataset: on this machine, or fetched from the Hugging Face hub. Nothing is unpickled."""
 
 from __future__ import annotations
 

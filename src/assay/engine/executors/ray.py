@@ -132,6 +132,7 @@ def in_ray(
     ray = _import_ray()
     ours = not ray.is_initialized()
     if ours:
+        _knock(address)
         try:
             started = {} if address else {"include_dashboard": False}
             ray.init(address=address, log_to_driver=False, logging_level="error", **started)
@@ -350,6 +351,18 @@ def _reason(error: Exception) -> str:
     """One line of Ray's many."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return f"its worker was lost ({type(error).__name__}: {lines[0][:200] if lines else ''})"
+
+
+def _knock(address: str | None) -> None:
+    """Is anybody there? Ray itself would try for a quarter of an hour."""
+    host, colon, port = (address or "").removeprefix("ray://").rpartition(":")
+    if colon and port.isdecimal():
+        try:
+            socket.create_connection((host, int(port)), timeout=10).close()
+        except (OSError, OverflowError) as error:
+            raise BadInput(
+                f"cannot reach a Ray cluster at {address}: {error}. `ray status` shows its address."
+            ) from None
 
 
 def _import_ray() -> Any:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import astuple, dataclass
+
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from assay.datasets.spatial.question import OPPOSITE, RELATIONS
+from assay.datasets.spatial.question import OPPOSITE
 from assay.kernel.finding import Figure, Finding, Series
-from assay.protocols.compass.tables import GROUP, plain, stream
-from assay.statistics import bootstrap_mean, variance_partition
+from assay.protocols.compass.tables import GROUP, is_control, plain, stream
+from assay.statistics import bootstrap_mean, bootstrap_statistic
 
 Floats = npt.NDArray[np.float64]
 #: Sector of each relation among four, 0 being right.
@@ -72,13 +74,13 @@ def probe_finding(frame: pd.DataFrame, shares: Floats) -> Finding | None:
         agree = probe_agreement(shares[part["at"]], part["variant"].tolist())
         share = bootstrap_mean(agree, clusters=part["origin"].to_numpy(), rng=stream(model, dataset, explainer, "pta"))
         table = part.pivot_table(index="origin", columns="variant", values="at", aggfunc="first")
-        pairs = table.reindex(columns=list(RELATIONS)).dropna().astype(int)
-        found = [divergence(shares[pairs[r]], shares[pairs[OPPOSITE[r]]]) for r in ("left", "above")]
-        split = bootstrap_mean(np.concatenate(found) if len(pairs) else np.full(1, np.nan),
-                               clusters=np.tile(pairs.index, 2) if len(pairs) else None,
-                               rng=stream(model, dataset, explainer, "jsd"))  # fmt: skip
+        both = [table.reindex(columns=[r, OPPOSITE[r]]).dropna().astype(int) for r in ("left", "above")]
+        found = [divergence(shares[pairs.iloc[:, 0]], shares[pairs.iloc[:, 1]]) for pairs in both]
+        origins = np.concatenate([pairs.index.to_numpy() for pairs in both])
+        rng = stream(model, dataset, explainer, "jsd")
+        split = bootstrap_mean(np.concatenate(found), clusters=origins if len(origins) else None, rng=rng)
         rows.append((model, dataset, explainer, share.value, share.low, share.high, split.value, split.low, split.high,
-                     len(pairs)))  # fmt: skip
+                     len(table)))  # fmt: skip
     names = (*GROUP, "pta", "pta low", "pta high", "jsd", "jsd low", "jsd high", "scenes")
     table = pd.DataFrame(rows, columns=list(names))
     reacting = table[table["pta low"] > 0.25]["explainer"].unique().tolist()
@@ -119,7 +121,8 @@ def swap_finding(frame: pd.DataFrame, shares: Floats, around_target: Floats) -> 
                      two.high, one.n))  # fmt: skip
     names = (*GROUP, "shift", "sd", "shift of the centre alone", "shift at the same centre", "low", "high", "n")
     table = pd.DataFrame(rows, columns=list(names))
-    reacting = table[table["low"] > 0]["explainer"].unique().tolist()
+    real = table[~table["explainer"].map(is_control)]
+    reacting = real[real["low"] > 0]["explainer"].unique().tolist()
     return Finding(
         "Query role swap",
         "`Where is A relative to B` instead of `B relative to A`. `shift` compares peaks seen from each question's own "
@@ -130,49 +133,85 @@ def swap_finding(frame: pd.DataFrame, shares: Floats, around_target: Floats) -> 
     )  # fmt: skip
 
 
-def partition(frame: pd.DataFrame, shares: Floats) -> pd.DataFrame:
-    """Fix-B-Move-A: sums of squares of the whole compass (all sectors together) by image, direction and location.
+@dataclass(frozen=True)
+class Partition:
+    """Shares of the variance of the whole compass, all sectors together.
 
-    Index image, direction, location, shared, residual; columns sum_squares, eta2 (of the total), within (of what image
-    identity leaves). direction is the relation asked for, location the ninth of the picture the reference stands in.
+    `eta2` of one factor alone, of the total. `within` splits what varies within a picture in two: between directions,
+    and between places in the same direction; the two add up to 1.
     """
-    table = pd.DataFrame({"image": frame["origin"], "direction": frame["relation"], "location": frame["zone"]})
-    total: pd.Series[float] | None = None
-    for k in range(shares.shape[1]):
-        one = table.assign(value=shares[frame["at"], k])
-        if one["value"].nunique() > 1:
-            found = variance_partition(one, "value", ["image", "direction", "location"])["sum_squares"]
-            total = found if total is None else total + found
-    if total is None:
-        return pd.DataFrame(columns=["sum_squares", "eta2", "within"])
-    result = total.to_frame("sum_squares")
-    result["eta2"] = result["sum_squares"] / total.sum()
-    result["within"] = result["sum_squares"] / (total.sum() - total["image"])
-    return result
+
+    eta2_direction: float
+    eta2_location: float
+    eta2_image: float
+    within_direction: float
+    within_location: float
+
+
+def partition(rows: Floats) -> Partition | None:
+    """Fix-B-Move-A. `rows` (n, 3 + sectors): codes of picture, direction and location, then the compass.
+
+    creg2026 table 4 says neither what the response nor what the two factors are. Ours: the whole compass; direction is
+    the relation asked for, location the ninth of the picture that the reference stands in.
+    """
+    codes, values = rows[:, :3].astype(np.int64), rows[:, 3:]
+    centred = values - values.mean(axis=0)
+    total = float((centred**2).sum())
+    if total <= 0:
+        return None
+
+    def between(labels: npt.NDArray[np.int64]) -> float:
+        """Sum of squares of group means around the grand mean."""
+        counts = np.bincount(labels)
+        sums = np.stack([np.bincount(labels, column) for column in centred.T], axis=1)[counts > 0]
+        return float((sums**2 / counts[counts > 0, None]).sum())
+
+    picture, direction, location = codes.T
+    image, both = between(picture), between(picture * (direction.max() + 1) + direction)
+    inside = max(total - image, 1e-300)
+    return Partition(
+        between(direction) / total, between(location) / total, image / total, (both - image) / inside,
+        (total - both) / inside,
+    )  # fmt: skip
+
+
+def _partition_rows(part: pd.DataFrame, shares: Floats) -> Floats:
+    codes = [pd.factorize(part[name], sort=True)[0] for name in ("origin", "relation", "zone")]
+    return np.column_stack([*codes, shares[part["at"].to_numpy()]])
+
+
+def _lead(rows: Floats) -> float:
+    """How much more location explains than direction."""
+    found = partition(rows)
+    return float("nan") if found is None else found.eta2_location - found.eta2_direction
 
 
 def partition_finding(frame: pd.DataFrame, shares: Floats) -> Finding | None:
     moves = frame[frame["kind"] == "move"]
     rows = []
     for (model, dataset, explainer), part in moves.groupby(GROUP):
-        found = partition(part, shares)
-        if len(found):
-            rows.append((model, dataset, explainer, *(found.loc[f, "eta2"] for f in ("direction", "location", "image")),
-                         *(found.loc[f, "within"] for f in ("direction", "location")), len(part)))  # fmt: skip
+        table = _partition_rows(part, shares)
+        found = partition(table)
+        if found is not None:
+            rng = stream(model, dataset, explainer, "partition")
+            lead = bootstrap_statistic(table, _lead, clusters=table[:, 0], rng=rng, resamples=200)
+            rows.append((model, dataset, explainer, *astuple(found), lead.value, lead.low, lead.high, len(part)))
     if not rows:
         return None
-    names = (*GROUP, "eta2 direction", "eta2 location", "eta2 image", "within direction", "within location", "n")
-    table = pd.DataFrame(rows, columns=list(names))
+    names = (*GROUP, "eta2 direction", "eta2 location", "eta2 image", "within direction", "within location",
+             "location - direction", "low", "high", "n")  # fmt: skip
+    parts = pd.DataFrame(rows, columns=list(names))
     figures = tuple(
         Figure(f"{model} on {dataset}", "bars", "", "share of variance within a picture", tuple(
             Series(name, tuple(part["explainer"]), tuple(map(float, part[f"within {name}"])))
             for name in ("direction", "location")))
-        for (model, dataset), part in table.groupby(["model", "dataset"])
+        for (model, dataset), part in parts.groupby(["model", "dataset"])
     )  # fmt: skip
     return Finding(
         "Variance partition: fix the target, move the reference",
         "The target stays, the reference moves to other places, some in the same direction, some in others. Shares of "
-        "the variance of the whole compass that direction (the relation) and location (the ninth of the picture that "
-        "the reference stands in) explain beyond each other and beyond the picture; `within`: of what is left after "
-        "the picture.", (), names, plain(table), section="Interventions", figures=figures,
+        "the variance of the whole compass that direction (the relation), location (the ninth of the picture that the "
+        "reference stands in) and the picture explain, each alone; `within` splits what varies within a picture into "
+        "between directions and between places in the same direction.",
+        (), names, plain(parts), section="Interventions", figures=figures,
     )  # fmt: skip

@@ -137,7 +137,7 @@ def estimators_finding(scores: pd.DataFrame) -> Finding | None:
         if explainer.startswith("control/") and explainer != BOX:
             continue
         found = bootstrap_statistic(pairs, _pearson, rng=stream(model, dataset, explainer, "r"), resamples=400)
-        kept = pairs[np.isfinite(pairs).all(axis=1)]
+        kept: Floats = pairs[np.isfinite(pairs).all(axis=1)]
         if len(kept) > 2:
             rows.append(
                 (

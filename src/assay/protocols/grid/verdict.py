@@ -2,14 +2,14 @@
 
 Both twins explain their answers to the same pure samples. What an explanation says about distractors, anchors and
 relation words goes into a classifier that is fitted on other samples, and its AUC says how well the twins come apart:
-0.5 is blind, 1 sees. (By chance a cross-fitted AUC may fall below 0.5: that is blind too.) An explainer that cannot
-tell a model that reasons from one that takes a shortcut scores 0.5, however well its maps look.
+0.5 is blind, 1 sees. (By chance a cross-fitted AUC may fall below 0.5: that is blind too, and the interval says so.) An
+explainer that cannot tell a model that reasons from one that takes a shortcut scores 0.5, however well its maps look.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -43,7 +43,9 @@ class Told:
         is_other, clusters = np.repeat([False, True], n), self.samples * 2
         odds = cross_fitted_scores(self.features[rows], is_other, clusters, rng=rng, folds=folds)
         # A feature that is the same for both twins on every sample says nothing; rounding must not let it speak.
-        return auc(np.round(odds, 9), is_other, clusters=clusters)
+        found = auc(np.round(odds, 9), is_other, clusters=clusters)
+        # A classifier may be turned round, so the truth is never below one half: an interval must not exclude it there.
+        return replace(found, high=max(found.high, 0.5))
 
 
 def told(rows: pd.DataFrame, honest: str, other: str, *, folds: int = 5) -> dict[str, Told]:

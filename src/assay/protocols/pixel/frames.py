@@ -106,7 +106,7 @@ class Scored:
         return keys[whole].reset_index(drop=True), values[whole].astype(np.float64)
 
     def truths(self, model: str) -> tuple[pd.DataFrame, np.ndarray[Any, Any]]:
-        """One row per image: D values, D errors, then error, spread, trials, passes, gap (`protocol._told`)."""
+        """One row per image: D values, D standard errors, then what `protocol.TOLD` names."""
         keys, values = self.detail("weighted_iou")
         first = (keys["model"] == model) & ~keys.duplicated(["model", "dataset", "sample"])
         return keys[first].reset_index(drop=True), values[first.to_numpy()]

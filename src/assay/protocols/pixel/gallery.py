@@ -6,6 +6,7 @@ import numpy as np
 
 from assay.kernel.finding import Figure, Finding, Series
 from assay.protocols.pixel.frames import TRUTH, Scored, base, is_method, paper_name
+from assay.protocols.pixel.protocol import TOLD
 
 
 def gallery(scored: Scored) -> list[Finding]:
@@ -14,7 +15,7 @@ def gallery(scored: Scored) -> list[Finding]:
     found = []
     for model in scored.judged:
         where, told = scored.truths(model)
-        size = (told.shape[1] - 5) // 2
+        size = (told.shape[1] - len(TOLD)) // 2
         clear = told[:, :size].std(axis=1) / np.maximum(told[:, 2 * size], 1e-6)
         chosen = where.iloc[int(np.argmax(clear))]
         figures = []

@@ -14,7 +14,7 @@ from assay.kernel.card import Card
 from assay.kernel.finding import Finding
 from assay.kernel.row import Outcomes
 from assay.kernel.typing import Map, Maps
-from assay.metrics.ranking import KS, WEIGHTS, Hit, WeightedIoU
+from assay.metrics.ranking import KS, WEIGHTS, Hit, WeightedIoU, weighted_iou
 from assay.probe.planted import Effort, Planted, Truth, planted
 from assay.probe.session import Session
 from assay.protocols.localize import score_maps
@@ -117,6 +117,10 @@ class Pixel:
                 found[card.name] = blank.fill(chosen, part, detail)
         return {card.name: found[card.name] for card in self.scores}
 
+    def _told(self, known: Planted, i: int, truth: Truth) -> np.ndarray[Any, Any]:
+        gain = float(known.answers.perturbed[i] - known.answers.clean[i])
+        return _told(truth, gain, self.ks, self.weights)
+
     def _columns(
         self, known: Planted, chosen: list[int], maps: list[Map]
     ) -> dict[str, tuple[Outcomes, np.ndarray[Any, Any] | None]]:
@@ -125,7 +129,7 @@ class Pixel:
         stacked: Maps = np.stack(maps)
         masks = np.stack([known.mask(i) for i in chosen])
         phi = np.stack([known.on_image(i, truths[i].values) for i in chosen])
-        told = np.stack([_told(truths[i], known.answers.perturbed[i] - known.answers.clean[i]) for i in chosen])
+        told = np.stack([self._told(known, i, truths[i]) for i in chosen])
         zoomed = np.stack([close_up(each, mask) for each, mask in zip(stacked, masks, strict=True)])
         found: dict[str, tuple[Outcomes, np.ndarray[Any, Any] | None]] = {
             "weighted_iou": (score_maps(WeightedIoU(self.ks, self.weights), stacked, phi), told),  # type: ignore[arg-type]  # truth is scores, not a mask
@@ -172,10 +176,27 @@ def _problem(found: Map) -> str | None:
     return f"{bad} of {found.size} values are NaN or infinite" if bad else None
 
 
-def _told(truth: Truth, gain: float) -> np.ndarray[Any, Any]:
-    """D values, D standard errors, then: error, spread of trials, trials, passes, and what efficiency is missed by."""
-    facts = [truth.error, truth.spread, len(truth.trials), truth.passes, float(truth.values.sum()) - gain]
+TOLD = ("error", "spread", "trials", "passes", "gap", "repeat")
+
+
+def _told(truth: Truth, gain: float, ks: tuple[int, ...], weights: tuple[float, ...]) -> np.ndarray[Any, Any]:
+    """D values, D standard errors, then what `TOLD` names. `gap` is what efficiency is missed by; `repeat` the weighted
+    IoU of one trial with the mean of the others: the most that an explanation as good as one trial can score."""
+    gap = float(truth.values.sum()) - gain
+    facts = [truth.error, truth.spread, len(truth.trials), truth.passes, gap, _repeat(truth, ks, weights)]
     return np.concatenate([truth.values, truth.standard_error, facts])
+
+
+def _repeat(truth: Truth, ks: tuple[int, ...], weights: tuple[float, ...]) -> float:
+    count, size = truth.trials.shape
+    if count < 2:
+        return 1.0
+    rest = (truth.trials.sum(axis=0) - truth.trials) / (count - 1)
+    used = [(k, w) for k, w in zip(ks, weights, strict=True) if k < size]
+    if not used:
+        return 1.0
+    inside, shares = zip(*used, strict=True)
+    return float(np.mean(weighted_iou(truth.trials[:, None, :], rest[:, None, :], inside, shares)))
 
 
 def close_up(found: Map, mask: np.ndarray[Any, Any]) -> Map:

@@ -8,6 +8,7 @@ from assay.kernel.finding import Figure, Finding, Series
 from assay.kernel.identity import generator
 from assay.kernel.typing import Scalar
 from assay.protocols.pixel.frames import SINGLE, TRUTH, Scored, base, is_method, paper_name, said
+from assay.protocols.pixel.protocol import TOLD
 from assay.statistics import bootstrap_mean
 
 Row = tuple[Scalar, ...]
@@ -84,16 +85,25 @@ def convergence(scored: Scored) -> Finding:
     sentences: list[str] = []
     for model in scored.judged:
         _, told = scored.truths(model)
-        size = (told.shape[1] - 5) // 2
-        error, spread, trials, passes, gap = told[:, 2 * size :].T
+        size = (told.shape[1] - len(TOLD)) // 2
+        error, spread, trials, passes, gap, repeat = told[:, 2 * size :].T
         signal = told[:, :size].std(axis=1)
-        numbers = (error.mean(), error.max(), spread.mean(), trials.mean(), passes.mean(), np.abs(gap).max())
+        numbers = (
+            error.mean(),
+            error.max(),
+            spread.mean(),
+            trials.mean(),
+            passes.mean(),
+            np.abs(gap).max(),
+            repeat.mean(),
+        )
         rows.append((model, len(told), *(float(number) for number in numbers), float(signal.mean())))
         sentences.append(
             f"{model}: Shapley values of {size} pixels are known to ±{error.mean():.4f} (standard error, mean over "
             f"images), {signal.mean() / max(float(error.mean()), 1e-12):.0f} times less than they differ among "
             f"themselves, for {passes.mean():.0f} passes an image; they miss the gain of the patch by at most "
-            f"{np.abs(gap).max():.1e}."
+            f"{np.abs(gap).max():.1e}. One trial and the mean of the others overlap by {repeat.mean():.2f} (weighted "
+            "IoU inside the patch)."
         )
     return Finding(
         title="How well is the truth known?",
@@ -101,7 +111,7 @@ def convergence(scored: Scored) -> Finding:
         "and by the spread between trials. `signal` is how far the values of one patch differ among themselves.",
         sentences=tuple(sentences),
         columns=("model", "images", "error", "largest error", "spread of trials", "trials", "passes",
-                 "efficiency gap", "signal"),
+                 "efficiency gap", "repeat", "signal"),
         rows=tuple(rows),
         section="Table 3 and figure 2: the truth",
     )  # fmt: skip

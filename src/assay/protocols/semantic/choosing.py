@@ -15,6 +15,7 @@ from assay.models.detector import NOTHING, label_of
 
 Target = Literal["truth", "predicted", "present"]
 Ranking = list[tuple[str, float]]  # answers of one image with their probabilities, best first
+_ALL = 1_000_000
 
 
 @runtime_checkable
@@ -63,40 +64,42 @@ def choose(rules: Rules, model: Model, samples: Sequence[Sample]) -> list[Choice
         for sample in fresh:
             images.setdefault(id(sample.image), []).append(sample)
         firsts = [members[0] for members in images.values()]
-        tops = [max(_rank(sample) for sample in members) for members in images.values()]
-        wanted = max(tops) if rules.target == "predicted" else 1
-        for members, ranking in zip(images.values(), _rankings(model, firsts, wanted), strict=True):
-            asked = _options(rules, model, members[0], ranking)
+        rankings = _rankings(
+            model, firsts, max(_rank(sample) for sample in fresh) if rules.target == "predicted" else None
+        )
+        for members, ranking in zip(images.values(), rankings, strict=True):
+            options = ranking if rules.target == "predicted" else _labels(rules, model, members[0], ranking)
             for sample in members:
-                _known.setdefault(sample, {})[key] = _pick(rules, sample, ranking, asked)
+                _known.setdefault(sample, {})[key] = _pick(rules, sample, ranking, options)
     return [_known[sample][key] for sample in samples]
 
 
-def _rankings(model: Model, samples: Sequence[Sample], top: int) -> list[Ranking]:
+def _rankings(model: Model, samples: Sequence[Sample], top: int | None) -> list[Ranking]:
+    """Answers with probabilities, best first: `top` of them, or (None) of as many as the model tells."""
     if isinstance(model, Ranks):
-        return model.ranking(samples, top)
+        return model.ranking(samples, _ALL if top is None else top)
     answers = model.answer(samples)
     return [[pair] for pair in zip(answers, model.score(samples, answers).tolist(), strict=True)]
 
 
-def _options(rules: Rules, model: Model, sample: Sample, ranking: Ranking) -> Ranking | str:
-    """What there is to choose from, in order; or why there is nothing."""
-    if rules.target == "predicted":
-        return ranking
+def _labels(rules: Rules, model: Model, sample: Sample, ranking: Ranking) -> Ranking | str:
+    """The image's own labels with their probabilities, in the order of choice; or why there are none."""
     labels = [region.label for region in sample.regions if region.role == CLASS and region.label is not None]
     if not labels and sample.answer is not None:
         labels = [sample.answer]
     if not labels:
         return str(sample.meta.get("problem") or "the image has no labelled class")
-    try:
-        scores = model.score([sample] * len(labels), labels).tolist()
-    except AssayError as error:  # a label that the model was never taught
-        return str(error)
+    known = dict(ranking)
+    if not all(label in known for label in labels):  # a model that ranks only some answers, or lacks a label
+        try:
+            known = dict(zip(labels, model.score([sample] * len(labels), labels).tolist(), strict=True))
+        except AssayError as error:
+            return str(error)
+    pairs = [(label, known[label]) for label in labels]
     if rules.target == "truth":
-        return list(zip(labels, scores, strict=True))
-    total = sum(scores)
-    pairs = [(label, score / total if total > 0 else 0.0) for label, score in zip(labels, scores, strict=True)]
-    return sorted(pairs, key=lambda pair: -pair[1])
+        return pairs
+    total = sum(score for _, score in pairs)
+    return sorted(((label, score / total if total > 0 else 0.0) for label, score in pairs), key=lambda pair: -pair[1])
 
 
 def _pick(rules: Rules, sample: Sample, ranking: Ranking, options: Ranking | str) -> Choice:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Literal
 
@@ -30,6 +31,35 @@ def overlay(map_: Map, ignored: Mask | None, size: tuple[int, int], scale: Scale
     if ignored is not None:
         values[ignored] = -1.0
     return values
+
+
+def curve(map_: Map, mask: Mask, thresholds: Sequence[float]) -> npt.NDArray[np.float64]:
+    """(2 T,) SSS of an overlaid map (H, W) at every threshold, soft then hard: `spuriousity` of each, in one pass.
+
+    Pixels are sorted into bins between thresholds; what reaches a threshold is the sum of the bins from there on.
+    """
+    order = np.argsort(thresholds, kind="stable")
+    values = map_.ravel()
+    bins = np.zeros(values.shape, dtype=np.intp)
+    for k in order:
+        bins += values >= _least(thresholds[k])
+    bins = 2 * bins + mask.ravel()
+    found = []
+    for weights in (values, None):
+        sums = np.bincount(bins, weights, minlength=2 * len(order) + 2).reshape(-1, 2)
+        reach = sums[::-1].cumsum(0)[::-1][1:]  # (T, outside and inside) from each threshold on
+        total = reach.sum(1)
+        usable = (total > 0) & bool(mask.any())
+        share = np.full(len(order), np.nan)
+        share[order] = np.where(usable, reach[:, 0] / np.where(usable, total, 1), np.nan)
+        found.append(share)
+    return np.concatenate(found)
+
+
+def _least(threshold: float) -> np.float32:
+    """The least float32 that is not below the threshold: comparing with it is comparing with the threshold itself."""
+    near = np.float32(threshold)
+    return near if float(near) >= threshold else np.nextafter(near, np.float32(np.inf))
 
 
 def stretch(map_: Map, height: int, width: int) -> Map:

@@ -17,11 +17,11 @@ from assay.kernel.roles import Model
 from assay.kernel.row import Outcomes
 from assay.kernel.sample import Sample
 from assay.kernel.typing import Map, Mask
-from assay.metrics.localization import Mode, Spuriousity, spuriousity
+from assay.metrics.localization import Mode, Spuriousity
 from assay.probe.session import Session
 from assay.protocols.localize import score_maps
 from assay.protocols.semantic.choosing import Choice, Rules, Target, choose
-from assay.protocols.semantic.overlay import Resize, Scale, overlay
+from assay.protocols.semantic.overlay import Resize, Scale, curve, overlay
 from assay.protocols.semantic.spelling import spelled
 
 if TYPE_CHECKING:
@@ -111,17 +111,20 @@ class Semantic:
                     absent[name][i] = why
                 continue
             assert attribution.visual is not None
+            chance = columns["outside"][i] = _outside(mask, ignored)
+            if broken := attribution.problem("visual"):
+                failures["sss"][i] = failures["gain"][i] = broken
+                continue
             map_ = overlay(attribution.visual, ignored, sample.size, self.scale, self.resize)
-            chance = _outside(mask, ignored)
             found = score_maps(metric, map_[None], mask[None])
-            columns["outside"][i] = chance
             columns["sss"][i] = found.values[0]
             if 0 in found.failures:
                 failures["sss"][i] = found.failures[0]
             if 0 in found.not_applicable:
                 absent["sss"][i] = found.not_applicable[0]
             _gain(columns, failures, absent, i, chance)
-            detail[i] = self._curve(map_, mask)
+            if self.thresholds:
+                detail[i] = curve(map_, mask, self.thresholds)
         details = {"correct": spelled([choice.own for choice in choices])}
         if self.thresholds:
             details["sss"] = detail
@@ -150,10 +153,6 @@ class Semantic:
             if region.role in (CLASS, ALIAS) and region.label == choice.label:
                 mask |= region.mask(*sample.size)
         return mask
-
-    def _curve(self, map_: Map, mask: Mask) -> list[float]:
-        modes: tuple[Mode, Mode] = ("soft", "hard")
-        return [float(spuriousity(map_[None], mask[None], t, mode)[0]) for mode in modes for t in self.thresholds]
 
 
 def _note(columns: dict[str, Map], absent: dict[str, dict[int, str]], i: int, choice: Choice) -> None:

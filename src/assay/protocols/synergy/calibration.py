@@ -103,7 +103,11 @@ def _row(scored: Scored, part: pd.DataFrame, counts: pd.DataFrame, model: str, e
     rng = scored.rng(f"{model}/{explainer}")
     clusters = part["instance"].to_numpy()
     found: list[Scalar] = [len(part)]
+    level = part["f_syn"].nunique() < 2 or part["sii"].nunique() < 2  # nothing to rank: no correlation
     for measure in (spearman, kendall):
+        if level:
+            found += [None] * 3
+            continue
         estimate = measure(part["f_syn"], part["sii"], rng=rng, clusters=clusters, resamples=500)
         found += [number(estimate.value), number(estimate.low), number(estimate.high)]
     own = counts

@@ -21,6 +21,7 @@ F_SYN = Card(
     "f_syn", "do the first features of image and text matter together? (synergistic faithfulness)", "metric",
     direction="higher", range=(-2.0, 2.0), floor="control/random", ceiling="control/oracle", citation=CITATION,
     departures="text players are words, not tokens; the oracle is a reference here, not a maximum",
+    detail=DETAILS["f_syn"],
 )  # fmt: skip
 SII = Card(
     "sii", "the exact Shapley interaction of the first features of image and text, among six background players",
@@ -33,7 +34,7 @@ def _unimodal(name: str, summary: str, better: Literal["higher", "lower"], low: 
     image, text = (
         Card(
             f"{name}_{modality}", f"{summary}, {what} alone", "metric", direction=better, range=(low, 1.0),
-            floor="control/random", citation=CITATION,
+            floor="control/random", citation=CITATION, detail=DETAILS.get(f"{name}_{modality}", ()),
         )
         for modality, what in (("visual", "image"), ("text", "text"))
     )  # fmt: skip

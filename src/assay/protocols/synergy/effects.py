@@ -72,7 +72,7 @@ def samples_needed(scored: Scored) -> Finding:
         plan = separation(table[first], table[second], comparisons=comparisons)
         rows.append((first, second, plan.difference, plan.sd, plan.n, plan.needed, plan.detectable))
     short = [row for row in rows if row[5] is None or row[4] < row[5]]  # type: ignore[operator]  # both are counts
-    said = f"{len(rows) - len(short)} of {len(rows)} neighbours differ by enough to be told apart with this run's instances."
+    said = f"{len(rows) - len(short)} of {len(rows)} neighbours differ by enough to be told apart with these instances."
     return Finding(
         title="How many instances tell two explainers apart?",
         about="Neighbours in the order of mean F_syn, each instance averaged over models: pairs needed by a paired "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from assay.kernel.errors import BadInput
 from assay.kernel.finding import Finding
 from assay.protocols.synergy.calibration import calibration
 from assay.protocols.synergy.cost import frontier, oracle_under_deletion
@@ -23,8 +24,13 @@ def findings(run: Run) -> list[Finding]:
     if not scored.explainers:
         return []
     single = [oracle_under_deletion(run), redundancy(scored, run), calibration(scored, run)]
+    plain = [*(finding for finding in single if finding), *every_score(scored), distributions(scored)]
     if len(scored.methods) < 2:
-        return [*(finding for finding in single if finding), *every_score(scored), distributions(scored)]
+        return plain
+    try:
+        scored.effects  # noqa: B018  everything below rests on it
+    except BadInput as error:
+        return [_without_effects(error), *plain]
     found = [
         verdict(scored),
         *single[:2],
@@ -39,3 +45,13 @@ def findings(run: Run) -> list[Finding]:
         frontier(scored, run),
     ]
     return [finding for finding in found if finding is not None]
+
+
+def _without_effects(error: BadInput) -> Finding:
+    return Finding(
+        title="Do the features that are ranked first matter together?",
+        about="The mixed model of F_syn could not be fitted, so nothing is ranked; the scores themselves are below.",
+        sentences=(f"No explainer can be set above another: {error}",),
+        columns=("reason",),
+        rows=((str(error),),),
+    )

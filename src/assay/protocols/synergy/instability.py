@@ -108,20 +108,20 @@ def rankings(scored: Scored) -> list[Finding]:
             against = wilcoxon_against_best(table, BETTER[metric])
             overall = friedman(table) if table.shape[1] > 2 else None
             for name, row in ranks.table.iterrows():
-                test = against.loc[name] if name in against.index else None
+                test = against.loc[str(name)] if name in against.index else None
                 tests.append(
                     (
                         NAMES[metric], dataset or "all", str(name), float(row["mean_rank"]), float(row["low"]),
                         float(row["high"]), int(row["position_low"]), int(row["position_high"]), float(row["p_best"]),
-                        *((None,) * 3 if test is None else (number(test[key]) for key in ("p", "p_bonferroni", "p_holm"))),
+                        *(None if test is None else number(test[key]) for key in ("p", "p_bonferroni", "p_holm")),
                         ranks.n, ranks.n_dropped,
                     )
                 )  # fmt: skip
             grid[metric, dataset or "all"] = {str(name): float(r) for name, r in ranks.table["mean_rank"].items()}
             if overall is not None and dataset is None:
+                differ = "differ" if overall.p_f < 0.05 else "cannot be shown to differ"
                 said.append(
-                    f"{NAMES[metric]}: the explainers {'differ' if overall.p_f < 0.05 else 'cannot be shown to differ'} "
-                    f"(Friedman p {overall.p_f:.2g}); mean ranks must be "
+                    f"{NAMES[metric]}: the explainers {differ} (Friedman p {overall.p_f:.2g}); mean ranks must be "
                     f"{critical_difference(table.shape[1], ranks.n):.2f} apart."
                 )
                 tied = cliques(ranks)

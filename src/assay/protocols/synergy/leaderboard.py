@@ -39,8 +39,8 @@ def verdict(scored: Scored) -> Finding:
         about="F_syn is the interaction of the first features of the image with the first of the text, averaged over "
         "their shares, with everything else there and with nothing else there. The effect is how much more of it an "
         f"explainer finds than {scored.reference}, in a mixed model with random intercepts for instance, model and "
-        f"dataset ({fit.n} scores){_apart(scored)}. Controls other than noise are references; F_syn can be beaten by features that the "
-        "truth does not name.",
+        f"dataset ({fit.n} scores){_apart(scored)}. Controls other than noise are references; features that the truth "
+        "does not name can beat the oracle.",
         sentences=tuple(_sentences(scored)),
         columns=("explainer", *per_dataset, "mean", "sd", "coverage", "effect", "low", "high", "p"),
         rows=tuple(sorted(rows, key=lambda row: -(row[-4] if isinstance(row[-4], float) else -9.0))),
@@ -54,7 +54,7 @@ def forest(title: str, effects: pd.DataFrame, x: str) -> Figure:
     columns = [tuple(number(value) for value in shown[name]) for name in ("coef", "low", "high")]
     names: tuple[Scalar, ...] = tuple(map(str, shown.index))
     series = Series("effect", names, columns[0], columns[1], columns[2])
-    return Figure(title, "intervals", x, "explainer", (series,), "95 % intervals", (("noise", 0.0),))
+    return Figure(title, "intervals", "explainer", x, (series,), "95 % intervals", (("noise", 0.0),))
 
 
 def _sentences(scored: Scored) -> list[str]:
@@ -99,7 +99,7 @@ def _apart(scored: Scored) -> str:
 
 def _holm(pairs: pd.DataFrame, first: str, second: str) -> float:
     key = (first, second) if (first, second) in pairs.index else (second, first)
-    return float(pairs.loc[key, "p_holm"])
+    return float(pairs["p_holm"].to_dict()[key])
 
 
 def every_score(scored: Scored) -> list[Finding]:
@@ -151,7 +151,7 @@ def distributions(scored: Scored) -> Finding:
                     series.append(Series(model, tuple(cuts), middle, low, high))
             title = f"{NAMES[metric]}: {dataset or 'all datasets'}"
             figures.append(
-                Figure(title, "intervals", NAMES[metric], "explainer", tuple(series), "median and quartiles")
+                Figure(title, "intervals", "explainer", NAMES[metric], tuple(series), "median and quartiles")
             )
     return Finding(
         title="How the scores are spread",

@@ -82,17 +82,18 @@ def redundancy(scored: Scored, run: Run) -> Finding | None:
     return Finding(
         title="Do image and text bring the answer only together?",
         about="The dividend is what image and text bring together beyond what each brings alone. Where it is negative, "
-        "the features that matter have negative interactions: finding them lowers F_syn (section 3.2 of the paper looks "
-        "at this case for deletion only).",
+        "the features that matter have negative interactions: finding them lowers F_syn (section 3.2 of the paper "
+        "looks at this case for deletion only).",
         sentences=tuple(said),
         columns=(
-            "model", "n", "dividend", "low", "high", "share redundant", "oracle over noise", "oracle low", "oracle high",
+            "model", "n", "dividend", "low", "high", "share redundant",
+            "oracle over noise", "oracle low", "oracle high",
         ),
         rows=tuple(rows),
         section="Limits of deletion (section 3.2)",
         figures=(
-            Figure("Dividend of image and text", "intervals", "dividend", "model", (Series("dividend", x, middle, low, high),),
-                   "95 % intervals", (("no interaction", 0.0),)),
+            Figure("Dividend of image and text", "intervals", "model", "dividend",
+                   (Series("dividend", x, middle, low, high),), "95 % intervals", (("no interaction", 0.0),)),
         ),
     )  # fmt: skip
 

@@ -147,7 +147,7 @@ ASSAY.browser = (() => {
       class: "row", id: `row${p}`, role: "option", "aria-selected": p === current ? "true" : "false", "aria-setsize": kept.length, "aria-posinset": p + 1,
       style: { top: `${p * ROW}px` }, onclick: () => go(p - current || 0),
     }, thumb, el("span", { class: "what" }, el("span", { class: "q", dir: "auto" }, data.sample.question[s] || data.sample.id[s]),
-      el("span", { class: "sub" }, el("bdi", null, data.item.model.at(i)), ` · ${tick} `, el("bdi", null, data.item.answer.at(i) ?? ""))), el("span", { class: "number" }, score(value)));
+      el("span", { class: "sub" }, `${tick} `, el("bdi", null, data.item.answer.at(i) ?? ""), " · ", el("bdi", null, data.item.model.at(i)))), el("span", { class: "number" }, score(value)));
   }
 
   return { open, go, focusSearch: () => { search?.field.focus(); search?.field.select(); } };

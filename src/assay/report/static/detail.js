@@ -28,12 +28,14 @@ ASSAY.detail = (() => {
     const y = scale(low, high, HIGH - PAD, PAD);
     const x = (k, n) => PAD + (k * (WIDE - 2 * PAD)) / (n - 1);
     const ink = (i) => `var(--s${i % ASSAY.chart.HUES})`;
-    const lines = detail.curves.map(({ values }, i) => svg("path", { d: values.map((v, k) => (v === null ? "" : `${k && values[k - 1] !== null ? "L" : "M"}${x(k, values.length).toFixed(1)} ${y(v).toFixed(1)}`)).join(""), fill: "none", stroke: ink(i), "stroke-width": 1.6 }));
+    const lines = detail.curves.map(({ values }, i) => svg("path", { d: values.map((v, k) => (v === null ? "" : `${k && values[k - 1] !== null ? "L" : "M"}${x(k, values.length).toFixed(1)} ${y(v).toFixed(1)}`)).join(""), fill: "none", stroke: ink(i), "stroke-width": 1.6, "data-series": i }));
     const rule = svg("line", { y1: PAD, y2: HIGH - PAD, stroke: "currentColor", "stroke-opacity": 0.6, visibility: "hidden" });
     const label = `${detail.metric}: ${detail.curves.map((c) => `${c.name} from ${figure(c.values[0])} to ${figure(c.values[c.values.length - 1])}`).join("; ")}`;
     const picture = svg("svg", { viewBox: `0 0 ${WIDE} ${HIGH}`, class: "curves", role: "img", "aria-label": label },
-      svg("line", { x1: PAD, x2: WIDE - PAD, y1: y(0), y2: y(0), stroke: "currentColor", "stroke-opacity": 0.25 }), lines, rule);
-    const names = detail.curves.map((c, i) => el("span", null, el("i", { style: { background: ink(i) } }), el("bdi", null, c.name), " ", el("b")));
+      svg("line", { x1: PAD, x2: WIDE - PAD, y1: y(0), y2: y(0), stroke: "currentColor", "stroke-opacity": 0.25 }),
+      svg("text", { x: WIDE - PAD, y: PAD + 8, "text-anchor": "end", "font-size": 9, fill: "currentColor", "fill-opacity": 0.75 }, figure(Math.max(...known(detail.curves.flatMap((c) => c.values))))), lines, rule);
+    const alone = (i) => () => lines.forEach((line, k) => line.setAttribute("opacity", i === null || i === k ? 1 : 0.12));
+    const names = detail.curves.map((c, i) => el("span", { onpointerenter: alone(i), onpointerleave: alone(null) }, el("i", { style: { background: ink(i) } }), el("bdi", null, c.name), " ", el("b")));
     picture.addEventListener("pointermove", (event) => {
       const box = picture.getBoundingClientRect();
       move(Math.min(1, Math.max(0, ((event.clientX - box.left) / box.width * WIDE - PAD) / (WIDE - 2 * PAD))));

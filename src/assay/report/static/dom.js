@@ -22,6 +22,9 @@ ASSAY.dom = (() => {
   /** Text that comes from data: isolated, so that right-to-left names do not turn their neighbours around. */
   const said = (text) => el("bdi", null, String(text));
 
+  /** Prose of ours, where `backticks` stand around names: those are set as code. */
+  const prose = (text) => String(text).split("`").map((part, i) => (i % 2 ? el("code", null, part) : part));
+
   let ids = 0;
   /** A labelled select; `options` are [value, text] pairs. */
   function choose(label, options, value, changed) {
@@ -44,5 +47,5 @@ ASSAY.dom = (() => {
     document.getElementById("status").textContent = text;
   }
 
-  return { el, svg, said, choose, input, say };
+  return { el, svg, said, prose, choose, input, say };
 })();

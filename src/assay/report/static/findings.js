@@ -1,7 +1,7 @@
 // Findings: what each protocol concluded, section by section: sentences, figures and the table they rest on.
 "use strict";
 ASSAY.findings = (() => {
-  const { el, choose, said } = ASSAY.dom;
+  const { el, choose, said, prose } = ASSAY.dom;
   const core = ASSAY.core;
   const page = document.getElementById("page-findings");
   const SHOWN = 5; // sentences before the rest is folded away
@@ -42,7 +42,7 @@ ASSAY.findings = (() => {
     page.append(node);
     const table = finding.columns.length && finding.rows.length ? numbers(finding, file) : null;
     node.append(el(level, { dir: "auto" }, finding.title, finding.run ? el("span", { class: "from" }, " · ", said(finding.run)) : null),
-      finding.about ? el("p", { class: "note", dir: "auto" }, finding.about) : "", sentences(finding.sentences));
+      finding.about ? el("p", { class: "note", dir: "auto" }, prose(finding.about)) : "", sentences(finding.sentences));
     if (finding.figures.length) {
       const plots = el("div", { class: "plots" });
       node.append(plots);
@@ -60,7 +60,7 @@ ASSAY.findings = (() => {
 
   function sentences(all) {
     if (!all.length) return "";
-    const item = (text) => el("li", { dir: "auto" }, text);
+    const item = (text) => el("li", { dir: "auto" }, prose(text));
     const list = el("ul", null, all.slice(0, SHOWN).map(item));
     if (all.length <= SHOWN + 1) return el("ul", null, all.map(item));
     return el("div", null, list, el("details", { class: "more" }, el("summary", null, `${all.length - SHOWN} more`), el("ul", null, all.slice(SHOWN).map(item))));
@@ -69,7 +69,8 @@ ASSAY.findings = (() => {
   function numbers(finding, file) {
     const columns = finding.columns.map((title, i) => {
       const numeric = finding.rows.every((row) => row[i] === null || typeof row[i] === "number") && finding.rows.some((row) => row[i] !== null);
-      return { title, key: i === 0, numeric, text: (row) => ASSAY.format.figure(row[i]), raw: (row) => row[i] ?? "", sort: (row) => row[i], cell: numeric ? null : (row) => said(ASSAY.format.figure(row[i])) };
+      const write = ASSAY.format.alike(finding.rows.map((row) => row[i]));
+      return { title, key: i === 0, numeric, text: (row) => write(row[i]), raw: (row) => row[i] ?? "", sort: (row) => row[i], cell: numeric ? null : (row) => said(write(row[i])) };
     });
     const table = ASSAY.table({ caption: finding.title, name: file, columns, rows: finding.rows, mark: (row) => (row.some((v) => typeof v === "string" && v.startsWith("control/")) ? "control" : null) });
     table.node.classList.add("tall");

@@ -20,6 +20,14 @@ ASSAY.format = (() => {
     if (size < 0.0005) return value.toExponential(1).replaceAll("-", "−");
     return (size < 1 ? value.toFixed(3) : size < 10 ? value.toFixed(2) : size < 1000 ? value.toFixed(1) : grouped.format(Math.round(value))).replace("-", "−");
   }
+  /** How to write these numbers so that they line up: whole ones plain, else all with as many decimals. */
+  function alike(values) {
+    const known = values.filter((v) => typeof v === "number" && Number.isFinite(v));
+    if (!known.length || known.every(Number.isInteger)) return figure;
+    const most = Math.max(...known.map(Math.abs));
+    const digits = most <= 1 ? 3 : most < 100 ? 2 : most < 1000 ? 1 : 0;
+    return (v) => (typeof v !== "number" || (v !== 0 && Math.abs(v) < 0.5 * 10 ** -digits) ? figure(v) : v.toFixed(digits).replace("-", "−"));
+  }
   const interval = (low, high) => (low === null || high === null ? "" : `${score(low)} to ${score(high)}`);
   const percent = (value) => (value === null ? DASH : `${Math.round(100 * value)} %`.replace("-", "−"));
   const count = (value) => (value === null ? DASH : grouped.format(value));
@@ -36,5 +44,5 @@ ASSAY.format = (() => {
   /** "3" or "2–4": where the rank may lie. */
   const rank = ([, low, high]) => (low === null ? "" : low === high ? String(low) : `${low}–${high}`);
 
-  return { score, figure, interval, percent, count, cost, seconds, rank, DASH };
+  return { score, figure, alike, interval, percent, count, cost, seconds, rank, DASH };
 })();

@@ -82,6 +82,7 @@ ASSAY.plots.bars = (() => {
     node.append(key.node);
     for (const t of ticks(low, high, wide < 520 ? 4 : 6)) node.append(line(x(t), top - 2, x(t), base, { "stroke-opacity": t === 0 ? 0.35 : 0.11 }), text(x(t), base + 17, tick(t), { "text-anchor": "middle", ...soft }));
     const ink = inks(figure);
+    const write = ASSAY.format.alike(figure.series.flatMap((s) => s.y));
     references(node, figure, (v) => [x(v), top - 4, x(v), base], (v) => [x(v), top - 9, "middle"]);
     names.forEach((name, g) => {
       const start = top + g * step + (step - thick * figure.series.length) / 2;
@@ -94,7 +95,7 @@ ASSAY.plots.bars = (() => {
         const y = start + i * thick;
         const end = Math.max(b, typeof series.high?.[k] === "number" ? x(series.high[k]) : b);
         node.append(svg("g", { "data-series": i }, told(series.name, name, v, series.low?.[k], series.high?.[k]), svg("rect", { x: a, y: y + 0.5, width: Math.max(1, b - a), height: thick - 1, rx: 1.5, fill: ink(i, name) }), whisker(series, k, { scale: x, middle: y + thick / 2 }, true),
-          figure.series.length === 1 ? text(end + 7, y + thick / 2 + 4, ASSAY.format.figure(v), { "font-size": 11, class: "over", ...soft }) : null));
+          figure.series.length === 1 ? text(end + 7, y + thick / 2 + 4, write(v), { "font-size": 11, class: "over", ...soft }) : null));
       });
     });
     node.append(label((left + right) / 2, base + 38, figure.y, wide - 20, { "text-anchor": "middle", ...soft }));

@@ -3,12 +3,11 @@
 ASSAY.plots.grid = (() => {
   const { svg } = ASSAY.dom;
   const { width, text, soft, frame, label, told, groups, known, extent } = ASSAY.chart;
-  const { figure: shown } = ASSAY.format;
-
   function grid(figure, wide) {
     const columns = groups(figure.series);
     const rows = figure.series;
     const values = known(rows.flatMap((r) => r.y));
+    const shown = ASSAY.format.alike(values);
     const both = values.some((v) => v < 0) && values.some((v) => v > 0);
     const size = Math.max(...values.map(Math.abs), 1e-12);
     const [low, high] = both ? [-size, size] : extent(values, 0);
@@ -46,16 +45,16 @@ ASSAY.plots.grid = (() => {
           written ? text(box.x + box.width / 2, y + deep / 2 + 4, shown(v), { "text-anchor": "middle", "font-size": 11, fill: ASSAY.colour.on(table, level(v)) }) : null));
       });
     });
-    ramp(node, table, low, high, left, base + 18, Math.min(220, wide - left - 60));
+    ramp(node, table, [low, high].map(shown), left, base + 18, Math.min(220, wide - left - 60));
     node.append(label(left + Math.min(220, wide - left - 60) + 14, base + 28, figure.y, Math.max(40, wide - left - 250), soft));
     return node;
   }
 
   /** The scale of the colours, from low to high. */
-  function ramp(node, table, low, high, left, y, wide) {
+  function ramp(node, table, ends, left, y, wide) {
     const steps = 48;
     for (let k = 0; k < steps; k++) node.append(svg("rect", { x: left + (k * wide) / steps, y, width: wide / steps + 0.5, height: 9, fill: ASSAY.colour.css(table, Math.round((255 * k) / (steps - 1))) }));
-    node.append(text(left, y + 23, shown(low), { "font-size": 11, ...soft }), text(left + wide, y + 23, shown(high), { "font-size": 11, "text-anchor": "end", ...soft }));
+    node.append(text(left, y + 23, ends[0], { "font-size": 11, ...soft }), text(left + wide, y + 23, ends[1], { "font-size": 11, "text-anchor": "end", ...soft }));
   }
 
   return grid;

@@ -3,14 +3,13 @@
 ASSAY.plots.intervals = (() => {
   const { svg } = ASSAY.dom;
   const { GOLD, width, ticks, tick, scale, extent, text, soft, line, frame, label, marker, grey, looks, legend, apart, told: hint, groups } = ASSAY.chart;
-  const { figure: shown } = ASSAY.format;
-
   function intervals(figure, wide) {
     const rows = groups(figure.series);
     const alone = figure.series.length === 1;
     const styles = looks(figure.series.map((s) => s.name));
     const values = figure.series.flatMap((s) => [...s.y, ...(s.low || []), ...(s.high || [])]).concat(figure.lines.map((l) => l[1]));
     const [low, high] = extent(values);
+    const shown = ASSAY.format.alike(figure.series.flatMap((s) => [...s.y, ...(s.low || []), ...(s.high || [])]));
     const beside = alone && wide >= 600;
     const left = Math.min(Math.max(...rows.map((n) => width(n))), wide * 0.4) + 16;
     const told = (v, a, b) => (typeof a === "number" && typeof b === "number" ? `${shown(v)}  (${shown(a)}, ${shown(b)})` : shown(v));

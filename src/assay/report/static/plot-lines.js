@@ -10,7 +10,7 @@ ASSAY.plots.lines = (() => {
     const values = groups(series);
     if (values.every((v) => typeof v === "number")) {
       const [low, high] = [Math.min(...values), Math.max(...values)];
-      const x = scale(low, high, left, right);
+      const x = low === high ? () => (left + right) / 2 : scale(low, high, left, right);
       const few = values.length <= 9 && [...values].sort((a, b) => a - b).every((v, i, all) => !i || x(v) - x(all[i - 1]) > width(tick(v)) + 8);
       return { at: x, marks: (few ? values : ticks(low, high, Math.max(2, Math.min(8, (right - left) / 70)))).map((v) => [x(v), tick(v)]), numeric: true };
     }

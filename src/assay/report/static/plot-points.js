@@ -11,9 +11,11 @@ ASSAY.plots.points = (() => {
     const shift = Math.min(...values) > 0 ? 0 : 1;
     const warp = (v) => Math.log10(v + shift);
     const [low, high] = [Math.min(...values.map(warp)), Math.max(...values.map(warp))];
-    const x = scale(low, high, left, right);
+    const x = low === high ? () => (left + right) / 2 : scale(low, high, left, right);
     const marks = [...(shift ? [0] : []), ...Array.from({ length: 16 }, (_, k) => 10 ** (k - 6))].filter((v) => warp(v) >= low - 1e-9 && warp(v) <= high + 1e-9 && (shift === 0 || v === 0 || v >= 1));
-    return { at: (v) => x(warp(v)), marks: marks.map((v) => [x(warp(v)), tick(v)]), numeric: true };
+    // One value that is no power of ten still gets its mark.
+    const shown = marks.length ? marks : [Math.min(...values)];
+    return { at: (v) => x(warp(v)), marks: shown.map((v) => [x(warp(v)), tick(v)]), numeric: true };
   }
 
   function points(figure, wide) {

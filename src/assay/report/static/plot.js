@@ -1,10 +1,15 @@
 // A figure as numbers ({title, kind, x, y, series, note, lines}) becomes a picture with its name and its files.
 "use strict";
 ASSAY.plot = (() => {
-  const { el } = ASSAY.dom;
+  const { el, prose } = ASSAY.dom;
   const WIDEST = 860;
 
-  const draw = (figure, wide) => highlight(ASSAY.plots[figure.kind](figure, wide));
+  /** Series without a single number are left out: they would only be names. */
+  function draw(figure, wide) {
+    const series = figure.series.filter((one) => one.y.some((v) => typeof v === "number"));
+    if (!series.length) return el("p", { class: "note" }, "No values to draw.");
+    return highlight(ASSAY.plots[figure.kind]({ ...figure, series }, wide));
+  }
 
   /** Pointing at a series (or its name) fades the others. */
   function highlight(node) {
@@ -49,7 +54,7 @@ ASSAY.plot = (() => {
     const place = el("div", { class: "drawn" });
     const node = el("figure", { class: "plot whole" },
       el("div", { class: "bar" }, el(level, { dir: "auto" }, named.title), ASSAY.save.menu(file, () => numbers(named), () => draw(named, WIDEST))),
-      named.note ? el("p", { class: "note", dir: "auto" }, named.note) : null, place);
+      named.note ? el("p", { class: "note", dir: "auto" }, prose(named.note)) : null, place);
     place.append(draw(named, Math.max(320, Math.min(WIDEST, wide))));
     return node;
   }

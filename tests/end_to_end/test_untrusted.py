@@ -1,0 +1,157 @@
+"""What comes from outside cannot run code, escape its folder, unpack without end, or be served to strangers."""
+
+from __future__ import annotations
+
+import ast
+import struct
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+import toys
+
+from assay.datasets.arrays import load_array
+from assay.datasets.segmentation.files import read_image
+from assay.engine.run import run
+from assay.kernel.errors import BadInput
+from assay.kernel.spec import Spec
+from assay.results.store import Store
+
+SOURCES = sorted((Path(__file__).parents[2] / "src" / "assay").rglob("*.py"))
+TREES = {path: ast.parse(path.read_text("utf-8")) for path in SOURCES}
+
+
+def calls(name: str, owner: str = "") -> list[tuple[Path, ast.Call]]:
+    """Calls of `owner.name(...)` (or of `name` on anything, or alone, where no owner is given) in Assay's source."""
+    found = []
+    for path, tree in TREES.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call):
+                called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+                of = getattr(getattr(node.func, "value", None), "id", "")
+                if called == name and (not owner or of == owner):
+                    found.append((path, node))
+    return found
+
+
+def keyword(call: ast.Call, name: str) -> object:
+    return next((getattr(k.value, "value", ...) for k in call.keywords if k.arg == name), None)
+
+
+def imported() -> set[str]:
+    names: set[str] = set()
+    for tree in TREES.values():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import):
+                names |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                names.add(node.module)
+    return names
+
+
+def test_the_source_is_really_looked_at() -> None:
+    assert len(SOURCES) > 200
+    assert len(calls("safe_load")) >= 3
+
+
+def test_nothing_unpickles() -> None:
+    assert not {"cPickle", "dill", "joblib", "cloudpickle", "shelve", "marshal"} & imported()
+    assert not calls("loads", "pickle") + calls("load", "pickle") + calls("Unpickler")
+    of_numpy, of_torch = calls("load", "np"), calls("load", "torch")
+    assert of_numpy
+    assert of_torch
+    assert all(keyword(call, "allow_pickle") is False for _, call in of_numpy), of_numpy
+    assert all(keyword(call, "weights_only") is True for _, call in of_torch), of_torch
+
+
+def test_yaml_is_safe_and_code_is_never_evaluated() -> None:
+    unsafe = [c for name in ("unsafe_load", "full_load", "load_all") for c in calls(name)]
+    evaluated = [c for name in ("eval", "exec") for c in calls(name) if isinstance(c[1].func, ast.Name)]
+    assert not unsafe + calls("load", "yaml") + evaluated  # module.eval() is torch's
+
+
+def test_no_code_from_the_hub_runs_unless_asked_for_by_name() -> None:
+    loads = calls("from_pretrained")
+    assert loads
+    assert not [c for c in loads if keyword(c[1], "trust_remote_code") is True]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "protocol: !!python/object/apply:os.system ['touch {touched}']",
+        "!!python/object/new:os.system ['touch {touched}']",
+        "protocol: !!python/name:os.system ''",
+    ],
+)
+def test_a_spec_cannot_execute_anything(text: str, tmp_path: Path) -> None:
+    touched = tmp_path / "touched"
+    path = tmp_path / "spec.yaml"
+    path.write_text(text.replace("{touched}", str(touched)))
+    with pytest.raises(BadInput, match="is not YAML"):
+        Spec.read(path)
+    assert not touched.exists()
+
+
+def test_aliases_that_unfold_without_end_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "spec.yaml"
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 12)]
+    path.write_text("\n".join(lines))
+    with pytest.raises(BadInput, match="unfold"):
+        Spec.read(path)
+    path.write_text("protocol: &a [*a]")
+    with pytest.raises(BadInput, match="contains itself"):
+        Spec.read(path)
+
+
+def test_a_pickle_in_an_array_is_refused(tmp_path: Path) -> None:
+    np.save(tmp_path / "objects.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
+    with pytest.raises(BadInput, match=r"not a plain \.npy array"):
+        load_array(tmp_path / "objects.npy", "maps")
+
+
+def bomb(side: int) -> bytes:
+    """A PNG of side × side grey pixels in a few hundred bytes, or so its header says."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    header = struct.pack(">IIBBBBB", side, side, 8, 0, 0, 0, 0)
+    body = zlib.compress(b"\0" * 10_000, 9)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", body) + chunk(b"IEND", b"")
+
+
+def test_an_image_that_unpacks_into_gigabytes_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "bomb.png"
+    path.write_bytes(bomb(60_000))
+    with pytest.raises(Exception, match="decompression bomb"):
+        read_image(path)
+
+
+def test_names_in_a_run_do_not_lead_out_of_it(tmp_path: Path) -> None:
+    """A shard names the file of its maps; a forged one that points elsewhere is not believed."""
+    (tmp_path / "secret").write_bytes(b"secret")
+    run(Spec.parse(toys.spec()), tmp_path / "run", workers=0)
+    store = Store(tmp_path / "run")
+    for name in ("../secret", "/etc/passwd", "scores/../../secret"):
+        assert store.read_shard(name) is None
+
+
+def test_the_page_is_served_to_this_computer_only_and_nothing_else_with_it(tmp_path: Path) -> None:
+    from assay.report import serve
+
+    assert serve.HOST == "127.0.0.1"
+    binding = [call for path, call in calls("ThreadingHTTPServer") if path.name == "serve.py"]
+    assert binding
+    for call in binding:
+        address = call.args[0]
+        assert isinstance(address, ast.Tuple)
+        assert getattr(address.elts[0], "id", "") == "HOST"
+
+
+def test_no_archive_is_unpacked_to_disk() -> None:
+    """Were one ever to be, path traversal would have to be refused first; `extractall` and `unpack_archive` are not."""
+    assert not {"tarfile", "zipfile"} & imported()
+    assert not calls("extractall") + calls("unpack_archive")

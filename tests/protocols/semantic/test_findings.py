@@ -1,0 +1,209 @@
+"""Levels, findings, sweep and the paper's claims on a run whose every number is known."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+
+from assay.engine.plan import plan
+from assay.engine.run import run as carry_out
+from assay.kernel.errors import BadInput
+from assay.kernel.spec import Spec
+from assay.protocols.paper import paper
+from assay.protocols.published import load
+from assay.protocols.semantic import export, gallery
+from assay.protocols.semantic.choice import choose_configuration, curves
+from assay.protocols.semantic.judging import higher
+from assay.protocols.semantic.levels import per_class, per_image, predictions
+from assay.protocols.semantic.paper import METHODS, OUT_OF_DOMAIN
+from assay.report.compare import compare
+from assay.results.run import Run
+
+WORLD = "semantic_worlds:"
+
+
+def spec(**changes: Any) -> Spec:
+    return Spec.parse(
+        {
+            "name": "tiny",
+            "protocol": {"name": "semantic", "threshold": 0.0, "thresholds": [0.0, 0.6]},
+            "models": [f"{WORLD}GuesserRecipe"],
+            "datasets": [{"name": f"{WORLD}Scenes", "n": 12, "predictions": 2}],
+            "explainers": [f"{WORLD}Slope", {"name": f"{WORLD}Slope", "start": 3}, "control/uniform"],
+            "shard_size": 8,
+            **changes,
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return carry_out(spec(), tmp_path_factory.mktemp("run") / "tiny", workers=0)
+
+
+def slope(start: int) -> np.ndarray[Any, Any]:
+    return np.clip(1 - np.abs(np.arange(8) - start) / 8, 0, None)[:7]  # the last column is ignored
+
+
+def test_levels_are_means_of_means(done: Run) -> None:
+    table = predictions(done)
+    mine = table[table["explainer"] == "worlds/slope"]
+    row = slope(0)
+    cat, dog = 1 - row[:3].sum() / row.sum(), 1 - row[3:5].sum() / row.sum()
+    both = mine[mine["image"] == "scene0"].set_index("rank")["sss"]
+    np.testing.assert_allclose(both.loc[[1, 2]], [cat, dog], rtol=1e-5)
+    images = per_image(mine).set_index("image")["sss"]
+    np.testing.assert_allclose(images["scene0"], (cat + dog) / 2, rtol=1e-5)
+    np.testing.assert_allclose(images["scene1"], cat, rtol=1e-5)  # no dog there: rank 2 has no score
+    classes = per_class(mine).set_index("label")
+    np.testing.assert_allclose(classes.loc[["cat", "dog"], "sss"], [cat, dog], rtol=1e-5)
+    assert classes.loc["cat", "predictions"] == 12
+    assert classes.loc["dog", "predictions"] == 6
+    assert mine.loc[mine["image"] == "scene5", "own"].unique().tolist() == ["lion"]
+
+
+def test_findings_say_what_the_numbers_are(done: Run) -> None:
+    findings = {finding.title: finding for finding in done.findings()}
+    overview = findings["How much of each explanation lies outside what it is about?"]
+    rows = {row[2]: dict(zip(overview.columns, row, strict=True)) for row in overview.rows}
+    np.testing.assert_allclose(rows["control/uniform"]["gain"], 0, atol=1e-6)
+    assert rows["worlds/slope"]["coverage"] == 1
+    assert rows["worlds/slope"]["predictions"] == 18
+    quadrants = findings["Right for the right reasons?"]
+    counts = {row[3:6]: row[6] for row in quadrants.rows if row[2] == "worlds/slope"}
+    assert sum(counts.values()) == 18
+    assert counts["incorrect", "confident", "on the class"] + counts["incorrect", "confident", "spurious"] == 1
+    assert not any(row[2].startswith("control/") for row in quadrants.rows)
+
+
+def test_export_as_csv_and_parquet(done: Run, tmp_path: Path) -> None:
+    for kind, read in (("csv", pd.read_csv), ("parquet", pd.read_parquet)):
+        paths = export(done, tmp_path, kind)
+        assert [path.name for path in paths] == [f"predictions.{kind}", f"images.{kind}", f"classes.{kind}"]
+        assert len(read(paths[0])) == 12 * 2 * 3
+
+
+def test_gallery_draws_a_row_for_every_kind(done: Run, tmp_path: Path) -> None:
+    from PIL import Image
+
+    dataset = plan(spec()).datasets[0]
+    path = gallery(done, dataset, tmp_path / "g.png", model="guesser", explainer="worlds/slope")
+    image = np.asarray(Image.open(path))
+    kinds = {row[3:6] for row in done.findings()[1].rows if row[2] == "worlds/slope" and row[6]}
+    assert image.shape[0] == 220 * len(kinds)
+    assert (image != 255).any()
+    with pytest.raises(BadInput, match="no scored rows"):
+        gallery(done, dataset, tmp_path / "g.png", model="nobody", explainer="worlds/slope")
+
+
+def test_sweep_chooses_and_writes_a_spec(tmp_path: Path) -> None:
+    """Slope from column 0 keeps far from chance on cats; the uniform map never does."""
+    swept = carry_out(
+        spec(
+            name="sweep",
+            protocol={"name": "semantic-sweep", "thresholds": [0.0, 0.5, 0.9]},
+            datasets=[{"name": f"{WORLD}Scenes", "n": 12}],
+            limit=10,
+        ),
+        tmp_path / "sweep",
+        workers=0,
+    )
+    table = curves(swept, (0.0, 0.5, 0.9))
+    row = slope(0)
+    mine = table[(table["explainer"] == "worlds/slope") & (table["mode"] == "soft")].set_index("threshold")["SSS"]
+    np.testing.assert_allclose(mine[0.0], 1 - row[:3].sum() / row.sum(), rtol=1e-5)
+    np.testing.assert_allclose(mine[0.9], 0, atol=1e-7)
+    assert (table[table["explainer"] == "control/uniform"]["margin"].abs() < 1e-6).all()
+    chosen = choose_configuration(table, 0.95)
+    written = yaml.safe_load((tmp_path / "sweep" / "chosen.yaml").read_text())
+    assert chosen is not None
+    assert written["protocol"]["threshold"] == chosen.threshold
+    assert written["protocol"]["mode"] == chosen.mode
+    assert len(written["explainers"]) == 1
+    assert "limit" not in written
+    planned = plan(Spec.parse(written))  # it is a spec that runs
+    assert len(planned.cells) == 2  # 12 samples in shards of 8
+
+
+def test_the_choice_is_the_clearest_that_covers_enough() -> None:
+    def row(explainer: str, threshold: float, separation: float, coverage: float, model: str = "m") -> dict[str, Any]:
+        return {"model": model, "dataset": "d", "explainer": explainer, "mode": "soft", "threshold": threshold,
+                "separation": separation, "coverage": coverage}  # fmt: skip
+
+    table = pd.DataFrame([row("a", 0.1, 1.0, 1.0), row("a", 0.5, 3.0, 0.5), row("b", 0.2, 2.0, 0.97),
+                          row("control/center", 0.1, 9.0, 1.0)])  # fmt: skip
+    chosen = choose_configuration(table, 0.95)
+    assert chosen is not None
+    assert (chosen.explainer, chosen.threshold) == ("b", 0.2)
+    other = pd.concat([table, pd.DataFrame([row("a", 0.1, 2.0, 1.0, "n"), row("b", 0.2, -9.0, 1.0, "n")])])
+    both = choose_configuration(other, 0.95)
+    assert both is not None
+    assert both.explainer == "a"
+    assert choose_configuration(table, 0.999) is not None
+    assert choose_configuration(table[table["coverage"] < 0.99], 0.999) is None
+
+
+def test_other_configurations_are_not_compared(done: Run, tmp_path: Path) -> None:
+    other = carry_out(spec(protocol={"name": "semantic", "threshold": 0.3}), tmp_path / "other", workers=0)
+    with pytest.raises(BadInput, match=r"threshold 0\.0 and 0\.3"):
+        compare(done, other)
+    same = carry_out(spec(models=[{"name": f"{WORLD}GuesserRecipe", "shift": 0.2}]), tmp_path / "same", workers=0)
+    assert len(compare(done, same).changes) > 0
+
+
+def test_published_tables() -> None:
+    tables = load("semantic").tables
+    assert {number: len(table.rows) for number, table in tables.items()} == {
+        "Table 1": 9, "Table 2": 5, "Table 3": 11, "Table 4": 6, "Table 5": 2, "Table 6": 5, "Table 7": 5,
+        "Table 8": 9, "Table 9": 11,
+    }  # fmt: skip
+    for number in ("Table 1", "Table 2", "Table 3", "Table 4", "Table 8", "Table 9"):
+        assert all(0 < value < 1 for row in tables[number].rows for value in row[1:])  # type: ignore[operator]
+        assert set(tables[number].columns[1:]) <= set(METHODS)
+    from assay.models.zoo import entries
+
+    named = {row[0] for number in ("Table 1", "Table 2", "Table 3", "Table 4") for row in tables[number].rows}
+    assert named <= set(entries())
+    assert set(OUT_OF_DOMAIN) <= named
+
+
+def test_the_papers_own_falsification_test_does_not_hold_under_every_method() -> None:
+    nothing = pd.DataFrame(columns=["model", "method", "image", "sss"])
+    claim = higher(nothing, load("semantic").tables["Table 3"], METHODS, OUT_OF_DOMAIN, "", "", "spec")
+    assert claim.verdict == "cannot tell"
+    assert claim.published.startswith("holds on average under 5 of 7 methods")
+
+
+def test_claims_are_judged_by_intervals(done: Run) -> None:
+    table = load("semantic").tables["Table 4"]
+    rng = np.random.default_rng(0)
+    noise = rng.normal(0, 0.01, 40)
+
+    def images(shift: float) -> pd.DataFrame:
+        parts = [("deit-base", 0.5 + shift), ("deit-tiny", 0.5), ("deit-small", 0.5)]
+        return pd.concat(
+            pd.DataFrame(
+                {"model": m, "method": "attention/gar", "image": range(40), "sss": v + noise * (m == "deit-base")}
+            )
+            for m, v in parts
+        )
+
+    def verdict(shift: float) -> str:
+        than = ("deit-tiny", "deit-small")
+        return higher(images(shift), table, METHODS, ("deit-base",), "", "", "spec", than).verdict
+
+    assert verdict(0.1) == "agree"
+    assert verdict(-0.1) == "disagree"
+    assert verdict(0.0) == "cannot tell"
+    comparison = paper("003", done)
+    assert len(comparison.claims) == 11
+    verdicts = {claim.text: claim.verdict for claim in comparison.claims}
+    assert verdicts["SSD300 has the lowest SSS of all detectors"] == "cannot tell"
+    because = {claim.text: claim.because for claim in comparison.claims}
+    assert because["A threshold lowers SSS by dropping faint noise"].endswith("lower under 1 of 2")  # of two slopes
+    assert [t.section for t in comparison.tables] == ["Table 1", "Table 2", "Table 3", "Table 4"]
