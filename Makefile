@@ -6,7 +6,7 @@ STAMP := $(VENV)/.ready
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export NO_MKDOCS_2_WARNING := 1
 
-.PHONY: setup demo test check lint types rooms docs bench clean
+.PHONY: setup demo test check lint types rooms docs bench faults clean
 
 setup: $(STAMP)
 
@@ -38,10 +38,16 @@ rooms: $(STAMP)
 docs: $(STAMP)
 	$(BIN)/mkdocs build --strict --quiet --site-dir build/site
 
-# Side by side with peers, as ratios in one run. Minutes; not part of check.
+# Side by side with peers, three rounds in turns; writes docs/benchmarks.md. An hour or so; not part of check.
 bench: $(STAMP)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[bench]'
-	@for script in benchmarks/bench_*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+	$(BIN)/python benchmarks/run.py
+
+# Kills, full disks, damaged files, bad input, a cluster that loses nodes; counted at the end. Not part of check.
+faults: $(STAMP)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[faults]'
+	$(BIN)/python -m pytest -q -p no:cacheprovider tests/faults tests/engine/test_ray.py
+	$(BIN)/python tests/faults/fuzz_atheris.py -runs=10000 -print_final_stats=1 2>&1 | tail -8
 
 clean:
 	rm -rf $(VENV) build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

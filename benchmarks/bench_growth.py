@@ -107,6 +107,7 @@ def draw(lines: Sequence[Line], path: Path) -> None:
         grows = ends[0] / ends if panel == "workers" else ends / ends[0]
         axis.loglog(ends, grows, "--", color="#888888", linewidth=1)
         marks = sorted({size for _, sizes, _ in shown for size in (sizes[0], sizes[len(sizes) // 2], sizes[-1])})
+        marks = [mark for i, mark in enumerate(marks) if i == 0 or mark > 1.3 * marks[i - 1]]  # room for the labels
         axis.set_xticks(marks, [f"{mark:,}" for mark in marks], fontsize=8)
         axis.minorticks_off()
         axis.set_xlabel(panel)

@@ -27,10 +27,6 @@ def shot(browser: Browser, path: Path) -> Image.Image:
     return Image.open(io.BytesIO(path.read_bytes())).convert("RGB")
 
 
-def small(image: Image.Image, colours: int = 128) -> Image.Image:
-    return image.quantize(colours, dither=Image.Dither.NONE)
-
-
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder, Browser() as browser:
         page = report([sys.argv[1]], Path(folder) / "page")
@@ -43,9 +39,8 @@ def main() -> None:
         both = Image.new("RGB", (2 * 1180 + 24, 900), "white")
         for k, view in enumerate(views):
             both.paste(view, (k * (1180 + 24), 0))
-        small(both.resize((both.width * 3 // 5, both.height * 3 // 5), Image.Resampling.LANCZOS)).save(
-            HERE / "report.png", optimize=True
-        )
+        size = (both.width * 3 // 5, both.height * 3 // 5)
+        both.resize(size, Image.Resampling.LANCZOS).save(HERE / "report.png", optimize=True)
         tiles = []
         for make in FIGURES:
             plain = make().__dict__ | {"series": [vars(s) for s in make().series]}
@@ -66,7 +61,7 @@ def main() -> None:
         for k, tile in enumerate(row):
             sheet.paste(tile, (k * (WIDE + GAP), top))
         top += high + GAP
-    small(sheet).save(HERE / "figures.png", optimize=True)
+    sheet.save(HERE / "figures.png", optimize=True)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+import yaml
 from synergy_worlds import spec
 
 from assay.engine.plan import plan
@@ -82,3 +83,25 @@ def test_a_race_needs_a_score_that_can_be_raced(tmp_path: Path) -> None:
     )
     with pytest.raises(BadInput, match="better direction"):
         run(Spec.parse(grid), tmp_path / "b", workers=0, until=Settle(metric="distractor_mass"))
+
+
+def test_the_command_prints_where_each_pair_settled(tmp_path: Path) -> None:
+    from typer.testing import CliRunner
+
+    from assay.cli.main import app
+
+    (tmp_path / "race.yaml").write_text(yaml.safe_dump(LONG.plain()))
+    command = ["run", str(tmp_path / "race.yaml"), "--out", str(tmp_path / "out"), "--workers", "0"]
+    done = CliRunner().invoke(app, [*command, "--until-settled", "0.9", "--progress", "plain"])
+    assert done.exit_code == 0, done.output
+    table = [line.split("\t") for line in done.stdout.splitlines() if "\t" in line]
+    assert table[0] == ["first", "second", "better", "settled at", "samples"]
+    assert len(table) == 4
+    assert "all pairs are settled after" in done.stderr
+    for wrong, says in (
+        (["--until-settled", "95"], "between 0 and 1"),
+        (["--settle-by", "f_syn"], "add --until-settled"),
+    ):
+        refused = CliRunner().invoke(app, [*command, *wrong])
+        assert isinstance(refused.exception, BadInput)
+        assert says in str(refused.exception)

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+collect_ignore = ["fuzz_atheris.py"]  # a program of its own, which takes the process over
 INJECTED: Counter[str] = Counter()
 
 

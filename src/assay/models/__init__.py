@@ -27,6 +27,7 @@ DECLARES: tuple[str, ...] = (
     "gridnet",
     "gridvlm",
     "pixelnet",
+    "randomised",
 )
 
 

@@ -40,7 +40,7 @@ class Effort:
     """
 
     method: Method = "regression"
-    budget: int = 512
+    budget: int = 640
     trials: int = 5
     error: float = 0.01
 

@@ -15,7 +15,7 @@ from assay.report.verdict import leaders, samples_needed
 
 _SHOWN = 8  # reasons spelled out
 _FEW = 30  # samples below which a percentile bootstrap is too narrow to trust
-_TINY = 0.005  # of the way from floor to reference: a difference that no reader would act on
+_TINY = 0.001  # of the way from floor to reference: a difference that no reader would act on
 _THIN = 0.95  # coverage below which means of two explainers speak of different samples
 
 

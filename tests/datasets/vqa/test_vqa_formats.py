@@ -106,6 +106,19 @@ def test_repope_with_boxes_has_an_oracle(repope: Path) -> None:
     assert umbrella.regions == ()
 
 
+def test_repope_in_parquet_brings_its_own_images(tmp_path: Path) -> None:
+    """The form in which POPE stands on the hub: all splits in one table, as `category`."""
+    rows = {
+        "question_id": ["1", "2", "3"], "question": ["Is there a dog in the image?"] * 3, "answer": ["yes", "no", "yes"],
+        "category": ["random", "popular", "random"], "image": [{"bytes": png(i), "path": None} for i in range(3)],
+    }  # fmt: skip
+    pq.write_table(pa.table(rows), tmp_path / "test-00000-of-00001.parquet")
+    data = RePOPE(str(tmp_path), splits=("random",))
+    assert [s.id for s in data.load(0, 2)] == ["random-0001", "random-0003"]
+    assert data.load(1, 2)[0].image[0, 0].tolist() == [2, 0, 0]
+    assert data.label == "repope.random"
+
+
 def test_repope_bad_lines(repope: Path) -> None:
     (repope / "coco_repope_random.json").write_text('{"question_id": 1}\n')
     with pytest.raises(BadInput, match="line 1: expected one question as JSON"):

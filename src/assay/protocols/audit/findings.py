@@ -50,7 +50,7 @@ def _verdict(judged: Sequence[Trust]) -> Finding:
     return Finding(
         title="Which metric can be trusted with what?",
         about="Each metric scored explanations whose worth is known, on models whose mechanism is known. The worst "
-        "model counts. tau: agreement with the true order from the oracle to noise as more and more cells and words change "
+        "model counts. tau: agreement with the true order from the oracle to noise as ever more cells and words change "
         "places; noise tau: as more and more of the mass is noise, which leaves ranks alone for a while. Sees: the "
         "fewest swaps that these samples find with 80 % power. Own reasons: whether the truth about this model "
         "scores above the truth about its twin. Fooled by: what has never met the model, yet beats a half-true "

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
 import pandas as pd
 
 from assay.kernel.finding import Finding
 from assay.kernel.typing import Scalar
-from assay.protocols.grid.frames import CROSS, PURE, SPUR, Scenario, number, scenario
+from assay.protocols.grid.frames import CROSS, PURE, SPUR, Scenario, number, scenario, twin_of
 from assay.protocols.grid.tables import accuracy_table, bucket_table
 from assay.protocols.published import Published
 
@@ -40,16 +39,14 @@ def beside_tables(rows: pd.DataFrame, family: str, published: Published) -> Iter
 
 def _accuracies(table: pd.DataFrame, family: str, published: Published, name: str) -> Finding:
     printed = published.tables[name]
-    own = {
-        twin: _by_bucket(table[table["model"].str.startswith(f"{family}.{twin}")], lambda row: row.right / row.of)
-        for twin in ("spur", "pure")
-    }
-    rows = []
+    twins = table["model"].map(lambda model: twin_of(model)[1])
+    own = {twin: _by_bucket(mine := table[twins == twin], mine["right"] / mine["of"]) for twin in ("spur", "pure")}
+    rows: list[tuple[Scalar, ...]] = []
     for row in printed.rows:
         cells = dict(zip(printed.columns, row, strict=True))
         key = (cells["form"], cells["type"], cells["depth"])
-        rows.append((*key, *(v for twin in ("spur", "pure") for v in (cells[twin], _percent(own[twin].get(key))))))
-    columns = [f"{twin}, {whose}" for twin in ("spur", "pure") for whose in ("paper", family)]
+        rows.append((*key, *(v for twin in own for v in (cells[twin], _percent(own[twin].get(key))))))
+    columns = [f"{twin}, {whose}" for twin in own for whose in ("paper", family)]
     return Finding(f"{name}: {printed.title}", f"{CROSS.name} and {PURE.name}; published beside {family}.", (),
                    ("form", "type", "depth", *columns), tuple(rows))  # fmt: skip
 
@@ -57,26 +54,28 @@ def _accuracies(table: pd.DataFrame, family: str, published: Published, name: st
 def _scores(rows: pd.DataFrame, family: str, which: Scenario, metric: str, published: Published, name: str) -> Finding:
     printed = published.tables[name]
     table = bucket_table(rows, metric)
+    own = {}
+    for method in METHODS:
+        mine = table[table["explainer"] == explainer_of(rows, method)]
+        for density in (0.3, 0.7):
+            found = mine[mine["density"] == density]
+            own[f"{method} d{density}"] = _by_bucket(found, found["mean"])
     out: list[tuple[Scalar, ...]] = []
     for row in printed.rows:
         cells = dict(zip(printed.columns, row, strict=True))
         key = (cells["form"], cells["type"], cells["depth"])
-        shown: list[Scalar] = [*key]
-        for method in METHODS:
-            mine = table[table["explainer"] == explainer_of(rows, method)]
-            for density in (0.3, 0.7):
-                found = mine[mine["density"] == density]
-                mean = _by_bucket(found, lambda one: one.mean).get(key)
-                shown += [cells[f"{method} d{density}"], _percent(mean)]
-        out.append(tuple(shown))
-    columns = [f"{method} d{d}, {whose}" for method in METHODS for d in (0.3, 0.7) for whose in ("paper", family)]
+        out.append((*key, *(v for column in own for v in (cells[column], _percent(own[column].get(key))))))
+    columns = [f"{column}, {whose}" for column in own for whose in ("paper", family)]
     return Finding(f"{name}: {printed.title}", f"{which.name}; means in per cent, published beside {family}.", (),
                    ("form", "type", "depth", *columns), tuple(out))  # fmt: skip
 
 
-def _by_bucket(table: pd.DataFrame, value: object) -> dict[tuple[Scalar, ...], float]:
-    return {(row.form, row.qtype, row.depth): float(value(row)) for row in table.itertuples()}  # type: ignore[operator]
+def _by_bucket(table: pd.DataFrame, values: pd.Series[float]) -> dict[tuple[Scalar, ...], float]:
+    keys: list[tuple[Scalar, ...]] = list(
+        zip(*(table[name].tolist() for name in ("form", "qtype", "depth")), strict=True)
+    )
+    return dict(zip(keys, values.tolist(), strict=True))
 
 
 def _percent(value: float | None) -> Scalar:
-    return None if value is None else number(100 * np.float64(value))
+    return None if value is None else number(100 * value)

@@ -81,7 +81,7 @@ def dose_findings(scores: pd.DataFrame, section: str) -> Iterator[Finding]:
             for name in ranked
         ]
         series = [
-            Series(name, *(tuple(group[c].tolist()) for c in ("dose", "auc", "low", "high")))
+            Series(str(name), *(tuple(group[c].tolist()) for c in ("dose", "auc", "low", "high")))
             for name, group in curve.groupby("explainer")
         ]
         yield Finding(

@@ -24,13 +24,13 @@ def findings(run: Run) -> list[Finding]:
     if not scored.explainers:
         return []
     single = [oracle_under_deletion(run), redundancy(scored, run), calibration(scored, run)]
-    plain = [*(finding for finding in single if finding), *every_score(scored), distributions(scored)]
+    plain = [*every_score(scored), distributions(scored)]
     if len(scored.methods) < 2:
-        return plain
+        return [finding for finding in (*single, *plain) if finding is not None]
     try:
         scored.effects  # noqa: B018  everything below rests on it
     except BadInput as error:
-        return [_without_effects(error), *plain]
+        return [finding for finding in (_without_effects(error), *single, *plain) if finding is not None]
     found = [
         verdict(scored),
         *single[:2],
@@ -40,8 +40,7 @@ def findings(run: Run) -> list[Finding]:
         per_dataset(scored),
         variances(scored),
         samples_needed(scored),
-        *every_score(scored),
-        distributions(scored),
+        *plain,
         frontier(scored, run),
     ]
     return [finding for finding in found if finding is not None]

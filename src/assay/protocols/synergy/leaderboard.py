@@ -17,9 +17,10 @@ def verdict(scored: Scored) -> Finding:
     fit = scored.effects
     effects = fit.coefficients
     rows: list[tuple[Scalar, ...]] = []
+    ranked = scored.all_rows("f_syn")
+    ranked = ranked[~ranked["model"].isin(scored.set_apart)]
     for explainer in scored.explainers:
-        own = scored.all_rows("f_syn")
-        own = own[(own["explainer"] == explainer) & ~own["model"].isin(scored.set_apart)]
+        own = ranked[ranked["explainer"] == explainer]
         cells: list[Scalar] = [explainer]
         for dataset in scored.datasets:
             part = own[own["dataset"] == dataset]["value"]
@@ -106,16 +107,19 @@ def every_score(scored: Scored) -> list[Finding]:
     """Tables 3-5: mean ± standard deviation of the three metrics, one table per dataset, one row per model."""
     found = []
     for dataset in scored.datasets:
+        tables = [
+            scored.all_rows(metric, dataset).groupby(["model", "explainer"], observed=True)["value"].agg(
+                ["mean", "std", "count", "size"]
+            )
+            for metric in FAITHFULNESS
+        ]  # fmt: skip
         rows: list[tuple[Scalar, ...]] = []
-        for model in scored.models:
-            for explainer in scored.explainers:
-                cells: list[Scalar] = [model, explainer]
-                for metric in FAITHFULNESS:
-                    part = scored.all_rows(metric, dataset)
-                    own = part[(part["model"] == model) & (part["explainer"] == explainer)]["value"]
-                    cells += [number(own.mean()), number(own.std()), int(own.notna().sum()), len(own)]
-                if cells[5]:
-                    rows.append(tuple(cells))
+        for model, explainer in sorted(tables[0].index):
+            cells: list[Scalar] = [str(model), str(explainer)]
+            for table in tables:
+                mean, sd, n, of = table.loc[(model, explainer)]
+                cells += [number(mean), number(sd), int(n), int(of)]
+            rows.append(tuple(cells))
         columns = [f"{NAMES[m]}{what}" for m in FAITHFULNESS for what in ("", " sd", " n", " of")]
         found.append(
             Finding(

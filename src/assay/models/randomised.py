@@ -1,0 +1,73 @@
+"""`randomised`: any model with its weights shuffled. What it says of itself no longer holds: a score should notice."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from assay.kernel.card import Card
+from assay.kernel.errors import BadInput
+from assay.kernel.identity import generator
+from assay.kernel.roles import Model, ModelRecipe
+
+How = Literal["cascading", "independent"]
+
+
+@dataclass(frozen=True)
+class Randomised:
+    """`of` names the model. Entries of its weight tensors change places, tensor by tensor, so that their distribution
+    stays. cascading: the last `share` of the tensors, from the answer back (Adebayo et al. 2018); independent: the one
+    tensor at that share of the way from the answer back, and nothing else. Normalisation layers are left alone."""
+
+    card: ClassVar[Card] = Card(
+        name="randomised",
+        summary="any model with shuffled weights: an explanation that stays the same does not explain the model",
+        kind="model",
+        citation="Adebayo et al. 2018, Sanity checks for saliency maps",
+        extra="vision",
+    )
+
+    of: str = "gridprog.pure"
+    how: How = "cascading"
+    share: float = 1.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.share <= 1:
+            raise BadInput(f"randomised: share is above 0 and at most 1; got {self.share}.")
+
+    @property
+    def _recipe(self) -> ModelRecipe:
+        from assay.models import recipe
+
+        return recipe(self.of)
+
+    @property
+    def label(self) -> str:
+        return f"{self._recipe.label} randomised ({self.how} {self.share:g})"
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        return self._recipe.capabilities
+
+    @property
+    def revision(self) -> str:
+        return self._recipe.revision
+
+    def load(self) -> Model:
+        model = self._recipe.load()
+        module = getattr(model, "module", None)
+        if module is None:
+            raise BadInput(f"randomised needs a model with weights; {self.of} has none that can be reached.")
+        # Tensors of two and more dimensions: scales and shifts of norms are no knowledge.
+        tensors = [t for t in (*module.parameters(), *module.buffers()) if t.ndim >= 2 and t.is_floating_point()]
+        tensors.reverse()
+        last = max(round(self.share * len(tensors)), 1)
+        for number, tensor in enumerate(tensors):
+            if number < last if self.how == "cascading" else number == last - 1:
+                order = generator(self.seed, str(number), "randomised").permutation(tensor.numel())
+                tensor.data = tensor.detach().flatten()[np.ascontiguousarray(order)].reshape(tensor.shape)
+        model.name = self.label  # type: ignore[misc]  # adapters hold a plain attribute
+        return model

@@ -1,0 +1,80 @@
+"""Rungs between the oracle and noise: their ends are exact, and each is worse than the one before."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from assay.datasets import grid
+from assay.explainers.control import Oracle, Random
+from assay.explainers.ladder import Degraded
+from assay.kernel.attribution import resize_maps
+from assay.kernel.errors import BadInput
+from assay.metrics import corrected_mass, relevance_mass
+from assay.models import load_model
+from assay.probe.session import Session
+
+pytest.importorskip("torch")
+
+
+@pytest.fixture(scope="module")
+def session() -> Session:
+    return Session(load_model("gridprog.pure"), grid.generate("D2_M_F0_d0.3", 16, seed=4), seed=7)
+
+
+def _maps(session: Session, explainer: object) -> np.ndarray:
+    return np.stack([resize_maps(a.visual[None], 384, 384)[0] for a in explainer(session)])  # type: ignore[operator]
+
+
+@pytest.fixture(scope="module")
+def truth(session: Session) -> np.ndarray:
+    return _maps(session, Oracle()) > 0
+
+
+def test_no_noise_is_the_oracle_and_all_noise_is_random(session: Session) -> None:
+    shares = [m / m.sum(axis=(1, 2), keepdims=True) for m in (_maps(session, Oracle()), _maps(session, Random()))]
+    np.testing.assert_allclose(_maps(session, Degraded("noise", 0.0)), shares[0], atol=1e-12)
+    np.testing.assert_allclose(_maps(session, Degraded("noise", 1.0)), shares[1], atol=1e-12)
+    for how in ("swap", "shift", "blur"):
+        np.testing.assert_allclose(_maps(session, Degraded(how, 0.0)) > 0, shares[0] > 0)
+
+
+def test_mass_on_the_truth_falls_by_the_share_of_noise(session: Session, truth: np.ndarray) -> None:
+    noise = relevance_mass(_maps(session, Random()), truth)
+    for level in (0.3, 0.7):
+        mass = relevance_mass(_maps(session, Degraded("noise", level)), truth)
+        np.testing.assert_allclose(mass, 1 - level + level * noise, atol=1e-9)
+
+
+@pytest.mark.parametrize("how", ["noise", "swap", "blur"])
+def test_each_rung_is_worse_on_average(session: Session, truth: np.ndarray, how: str) -> None:
+    levels = [corrected_mass(_maps(session, Degraded(how, level)), truth).mean() for level in (0.0, 0.3, 0.6, 0.9)]
+    assert levels[0] == pytest.approx(1.0)
+    assert levels == sorted(levels, reverse=True)
+
+
+def test_swaps_keep_every_value(session: Session) -> None:
+    whole, mixed = Degraded("swap", 0.0)(session), Degraded("swap", 0.8)(session)
+    for before, after in zip(whole, mixed, strict=True):
+        np.testing.assert_array_equal(np.sort(before.visual.ravel()), np.sort(after.visual.ravel()))
+        np.testing.assert_array_equal(np.sort(before.words), np.sort(after.words))
+
+
+def test_wrong_words_keep_the_objects(session: Session) -> None:
+    for right, wrong in zip(Oracle()(session), Degraded("words")(session), strict=True):
+        np.testing.assert_array_equal(right.visual, wrong.visual)
+        np.testing.assert_array_equal(right.words + wrong.words, 1.0)
+
+
+def test_the_other_twins_truth_is_its_oracle(session: Session) -> None:
+    twin = Session(load_model("gridprog.spur"), session.samples, seed=7)
+    for theirs, ours in zip(Oracle()(twin), Degraded("other_twin")(session), strict=True):
+        np.testing.assert_array_equal(theirs.visual, ours.visual)
+    blind = Session(load_model("gridprog.image_only"), session.samples)
+    with pytest.raises(BadInput, match="other_twin needs a model that"):
+        Degraded("other_twin")(blind)
+
+
+def test_a_level_beyond_all_is_refused() -> None:
+    with pytest.raises(BadInput, match="level goes from 0"):
+        Degraded("noise", 1.5)
