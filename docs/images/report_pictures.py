@@ -1,4 +1,4 @@
-"""Draws report.png (a page of a run) and figures.png (every kind of figure): python docs/images/report_pictures.py RUN"""
+"""Draws report.png (a page of the run that is named) and figures.png (every kind of figure)."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from PIL import Image
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parents[1]))
 
-from assay.report import report
-from tests.report.chromium import Browser
-from tests.report.examples import cloud, grid, intervals, lines, long_bars, slopes
+from assay.report import report  # noqa: E402
+from tests.report.chromium import Browser  # noqa: E402  the tests' browser is found from the root
+from tests.report.examples import cloud, grid, intervals, lines, long_bars, slopes  # noqa: E402
 
 FIGURES = (long_bars, lines, cloud, intervals, slopes, grid)
 WIDE, GAP = 560, 28

@@ -187,6 +187,15 @@ def test_what_the_cluster_cannot_do_is_one_line(nodes: Nodes, tmp_path: Path) ->
     assert errors.strip().splitlines()[-1].startswith("assay: no node of the Ray cluster has 1 CPU, 2 GPU")
 
 
+def test_resources_are_what_a_recipe_declares() -> None:
+    from assay.engine.executors.ray import resources
+    from assay.models import recipe
+
+    assert resources(toys.Toy()) == {"CPU": 1.0}
+    assert resources(toys.Hungry()) == {"CPU": 1.0, "GPU": 2.0}
+    assert resources(recipe("clip", path="somewhere", labels=["a", "b"], device="cuda")) == {"CPU": 1.0, "GPU": 1.0}
+
+
 def test_an_actor_refuses_cells_that_are_not_the_drivers(tmp_path: Path) -> None:
     pytest.importorskip("ray")
     from assay.engine.executors.ray import Actor

@@ -8,7 +8,8 @@ from planted_worlds import patch_reader, planted_sample
 from assay.kernel.errors import AssayError
 from assay.kernel.sample import Sample
 from assay.probe.exact import coalitions, shapley_values
-from assay.probe.planted import Effort, planted
+from assay.probe.games import Estimate
+from assay.probe.planted import Effort, Truth, planted
 from assay.probe.session import Session
 
 WEIGHTS = np.linspace(0.02, 0.18, 9)  # sum 0.9
@@ -80,8 +81,22 @@ def test_trials_stop_when_the_error_is_small_enough_but_are_two_at_least():
     easy = known.shapley([0], Effort(budget=200, trials=6, error=1.0))[0]
     hard = known.shapley([0], Effort(budget=200, trials=6, error=1e-9))[0]
     assert (len(easy.trials), len(hard.trials)) == (2, 6)
+    assert easy.passes <= 300  # a whole first trial, half a second one
+    assert 1100 < hard.passes <= 1200
     assert hard.error < easy.error
-    np.testing.assert_array_equal(easy.trials, hard.trials[:2])  # the same stream, only longer
+    np.testing.assert_array_equal(easy.trials[0], hard.trials[0])  # the same stream
+
+
+def test_trials_count_by_their_error():
+    exact = Estimate(np.array([0.5, 0.5]), np.zeros(2), 4, "exact")
+    alone = Truth.mean([exact])
+    assert (alone.error, alone.spread, alone.passes) == (0, 0, 4)
+    good, poor = (Estimate(np.full(2, v), np.full(2, e), 10, "x") for v, e in ((1.0, 0.1), (4.0, 0.2)))
+    both = Truth.mean([good, poor])
+    np.testing.assert_allclose(both.weights, [0.8, 0.2])
+    np.testing.assert_allclose(both.values, 1.6)
+    np.testing.assert_allclose(both.standard_error, np.sqrt(1 / (1 / 0.01 + 1 / 0.04)))
+    assert both.spread == pytest.approx(np.sqrt(0.8 * 0.36 + 0.2 * 5.76))
 
 
 def test_answers_are_asked_for_once():

@@ -194,7 +194,7 @@ def _cell(
 
 
 # What an extra brings, by the module whose absence shows that it is missing.
-_EXTRAS = {"vision": "torch", "vlm": "transformers", "shapley": "shapiq", "ray": "ray"}
+_EXTRAS = {"vision": "torch", "vlm": "transformers", "shapley": "shapiq", "train": "peft", "ray": "ray"}
 
 
 def missing_extras(planned: Plan) -> list[str]:

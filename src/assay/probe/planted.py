@@ -33,27 +33,39 @@ _BATCH = 256
 
 @dataclass(frozen=True)
 class Effort:
-    """How the Shapley values of a patch are found: exactly where 2^D <= `budget`, else by independent trials of
+    """How the Shapley values of a patch are found: exactly where 2^D <= `budget`, else by independent trials of at most
     `budget` passes each, at least two, until the error of their mean is at most `error`, at most `trials` of them.
 
-    The paper takes the mean of 5 trials of Monte Carlo sampling (Mitchell et al. 2022): method "permutation".
+    The paper takes the mean of 5 trials of Monte Carlo sampling (Mitchell et al. 2022): method "permutation", error 0.
     """
 
     method: Method = "regression"
-    budget: int = 640
+    budget: int = 512
     trials: int = 5
     error: float = 0.01
 
 
 @dataclass(frozen=True, eq=False)
 class Truth:
-    """Shapley values of the D pixels of a patch, row by row; `trials` (T, D) are the estimates they are the mean of."""
+    """Shapley values of the D pixels of a patch, row by row; `trials` (T, D) are the estimates they are the mean of,
+    each with its weight (T,): trials differ in size, and the error of a trial decides what it counts."""
 
     values: Values
     standard_error: Values
     trials: npt.NDArray[np.float64]
+    weights: npt.NDArray[np.float64]
     passes: int
     method: str
+
+    @staticmethod
+    def mean(found: Sequence[Estimate]) -> Truth:
+        values = np.array([estimate.values for estimate in found])
+        errors = np.array([estimate.standard_error for estimate in found])
+        size = (errors**2).mean(axis=1)  # one number a trial: weights of single pixels would chase their own noise
+        weights = np.array([1.0]) if not size.all() else (1 / size) / (1 / size).sum()
+        values, errors = values[: len(weights)], errors[: len(weights)]  # an exact trial is all there is to know
+        error = np.sqrt((weights[:, None] ** 2 * errors**2).sum(axis=0))
+        return Truth(weights @ values, error, values, weights, sum(e.passes for e in found), found[0].method)
 
     @property
     def error(self) -> float:
@@ -62,9 +74,11 @@ class Truth:
 
     @property
     def spread(self) -> float:
-        """The same error, seen from outside: the spread between trials. 0 where the values are exact."""
+        """The same error, seen from outside: how far trials lie apart. 0 where the values are exact."""
         count = len(self.trials)
-        return 0.0 if count < 2 else float(np.sqrt((self.trials.var(axis=0, ddof=1) / count).mean()))
+        if count < 2:
+            return 0.0
+        return float(np.sqrt((self.weights @ (self.trials - self.values) ** 2 / (count - 1)).mean()))
 
 
 @dataclass(eq=False)
@@ -115,13 +129,13 @@ class Planted:
         found: dict[int, list[Estimate]] = {i: [] for i in missing}
         open_ = list(missing)
         for trial in range(max(effort.trials, 2)):
-            questions = [(self.game(i), self._question(i, trial, effort)) for i in open_]
+            questions = [(self.game(i), self._question(i, trial, effort, _next(found[i], effort))) for i in open_]
             for i, estimate in zip(open_, self.session.ask(questions), strict=True):
                 found[i].append(estimate)
             open_ = [i for i in open_ if not _enough(found[i], effort)]
             if not open_:
                 break
-        self._truths |= {(i, effort): _mean(found[i]) for i in missing}
+        self._truths |= {(i, effort): Truth.mean(found[i]) for i in missing}
         return {i: self._truths[i, effort] for i in positions}
 
     def single_deletion(self, positions: Sequence[int]) -> dict[int, Values]:
@@ -157,12 +171,12 @@ class Planted:
         image.reshape(-1, 3)[inside] = sample.image.reshape(-1, 3)[inside]
         return replace(sample, image=image)
 
-    def _question(self, i: int, trial: int, effort: Effort) -> Question[Estimate]:
+    def _question(self, i: int, trial: int, effort: Effort, budget: int) -> Question[Estimate]:
         n = self.game(i).n
         if n <= exact.MOST_PLAYERS and 2**n <= effort.budget:
             return _exactly(n)
         rng = self.session.rng(i, f"planted/{effort.method}/{trial}")
-        return _METHODS[effort.method](n, effort.budget, rng)
+        return _METHODS[effort.method](n, max(budget, _LEAST[effort.method](n)), rng)
 
 
 _METHODS = {
@@ -170,6 +184,12 @@ _METHODS = {
     "permutation": estimators.permutation,
     "stratified": estimators.stratified,
     "kernelshap": estimators.kernelshap,
+}
+_LEAST = {
+    "regression": estimators.least_regression,
+    "permutation": estimators.least_permutation,
+    "stratified": estimators.least_regression,
+    "kernelshap": estimators.least_regression,
 }
 _KNOWN: WeakKeyDictionary[Session, Planted] = WeakKeyDictionary()
 
@@ -190,11 +210,14 @@ def _exactly(n: int) -> Question[Estimate]:
 def _enough(found: list[Estimate], effort: Effort) -> bool:
     if not found[-1].standard_error.any():
         return True  # exact
-    return len(found) >= 2 and _mean(found).error <= effort.error
+    return len(found) >= 2 and Truth.mean(found).error <= effort.error
 
 
-def _mean(found: list[Estimate]) -> Truth:
-    values = np.array([estimate.values for estimate in found])
-    errors = np.array([estimate.standard_error for estimate in found])
-    error = np.sqrt((errors**2).sum(axis=0)) / len(found)
-    return Truth(values.mean(axis=0), error, values, sum(estimate.passes for estimate in found), found[0].method)
+def _next(found: list[Estimate], effort: Effort) -> int:
+    """Passes of the next trial: what is missing to `error` if errors fall as one over the root of the passes. Half the
+    budget at least, since small trials know little for what they cost."""
+    if not found or effort.error <= 0:
+        return effort.budget
+    known = Truth.mean(found)
+    missing = known.passes * ((known.error / effort.error) ** 2 - 1)
+    return int(np.clip(missing, effort.budget // 2, effort.budget))

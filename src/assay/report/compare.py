@@ -132,7 +132,9 @@ def _configuration(run: Run) -> tuple[str, dict[str, Any]]:
     """The protocol with all its parameters, defaults included where the run still has its cells."""
     for cell in run.cells().values():
         asked = cell["fields"]["protocol"]
-        return str(asked["name"]), dict(asked["parameters"])
+        if isinstance(asked, Mapping):
+            return str(asked["name"]), dict(asked["parameters"])
+        break
     asked = run.spec["protocol"]
     return str(asked["name"]), {key: value for key, value in asked.items() if key != "name"}
 

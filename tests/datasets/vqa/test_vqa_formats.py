@@ -109,8 +109,9 @@ def test_repope_with_boxes_has_an_oracle(repope: Path) -> None:
 def test_repope_in_parquet_brings_its_own_images(tmp_path: Path) -> None:
     """The form in which POPE stands on the hub: all splits in one table, as `category`."""
     rows = {
-        "question_id": ["1", "2", "3"], "question": ["Is there a dog in the image?"] * 3, "answer": ["yes", "no", "yes"],
-        "category": ["random", "popular", "random"], "image": [{"bytes": png(i), "path": None} for i in range(3)],
+        "question_id": ["1", "2", "3"], "question": ["Is there a dog in the image?"] * 3,
+        "answer": ["yes", "no", "yes"], "category": ["random", "popular", "random"],
+        "image": [{"bytes": png(i), "path": None} for i in range(3)],
     }  # fmt: skip
     pq.write_table(pa.table(rows), tmp_path / "test-00000-of-00001.parquet")
     data = RePOPE(str(tmp_path), splits=("random",))

@@ -98,7 +98,7 @@ def test_no_map_is_kept() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
-@pytest.mark.parametrize("key", ["vit", "gridnet", "llava"])
+@pytest.mark.parametrize("key", ["vit", "gridnet", "llava", "clip", *DYNAMIC])
 def test_three_dtypes(key: str, dtype: torch.dtype) -> None:
     """The maps of half precision are those of float64, coarser."""
     chosen = [e for e in explainers(key) if e not in (Rollout("max", 0.5), Gar(0.5))]  # thresholds flip on rounding
@@ -112,7 +112,8 @@ def test_three_dtypes(key: str, dtype: torch.dtype) -> None:
         for a, b in zip(exact, coarse, strict=True):
             limit = 0.999 if dtype == torch.float32 else 0.9
             assert np.isfinite(b).all()
-            assert a @ b / np.sqrt((a @ a) * (b @ b)) > limit, explainer
+            if np.any(a):  # random weights may leave a rectified map empty
+                assert a @ b / np.sqrt((a @ a) * (b @ b)) > limit, explainer
 
 
 def _poisoned(key: str, layer: str, forward: bool) -> Any:

@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 
 from assay.datasets.arrays import file_hash
 from assay.datasets.spatial.interventions import PER_ORIGIN, check_kinds, variants
-from assay.datasets.spatial.pair import Pair, PixelBox, Thing, overlap
+from assay.datasets.spatial.pair import Pair, PixelBox, Thing, find_picture, overlap
 from assay.datasets.spatial.question import RELATIONS, relation_between
 from assay.kernel.card import Card
 from assay.kernel.errors import BadInput
@@ -157,7 +157,7 @@ class CocoPairs:
     def _clear(self) -> dict[str, list[Pair]]:
         seen = read_instances(self.instances)
         if self.images is not None:  # an annotation file may speak of more pictures than are at hand
-            seen = {name: one for name, one in seen.items() if (Path(self.images) / one.file).is_file()}
+            seen = {name: one for name, one in seen.items() if find_picture(self.images, one.file)}
         found = {name: pairs_in(name, one, self.smallest, self.most_overlap) for name, one in seen.items()}
         return {name: pairs for name, pairs in found.items() if pairs}
 

@@ -103,14 +103,19 @@ def _whole(box: PixelBox, scale: tuple[float, float]) -> Box:
     return x, y, max(right - x, 1), max(bottom - y, 1)
 
 
+def find_picture(folder: str, picture: str) -> Path | None:
+    """The file of a picture: in the folder, or in one of the folders that COCO and Visual Genome come in."""
+    places = (Path(folder) / part / picture for part in ("", "train2017", "val2017", "VG_100K", "VG_100K_2"))
+    return next((path for path in places if path.is_file()), None)
+
+
 def _open(folder: str | None, picture: str, size: tuple[int, int]) -> Image:
     if folder is None:
         return np.full((size[1], size[0], 3), 127, dtype=np.uint8)
     from PIL import Image as Pictures
 
-    path = Path(folder) / picture
-    try:
-        with Pictures.open(path) as opened:
-            return np.asarray(opened.convert("RGB"))
-    except FileNotFoundError:
-        raise BadInput(f"no picture at {path}. Give `images`, the folder that holds {picture}.") from None
+    path = find_picture(folder, picture)
+    if path is None:
+        raise BadInput(f"no picture {picture} in {folder}. Give `images`, the folder that holds it.")
+    with Pictures.open(path) as opened:
+        return np.asarray(opened.convert("RGB"))

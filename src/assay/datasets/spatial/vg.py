@@ -10,13 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any, ClassVar
 
 from assay.datasets.arrays import file_hash
 from assay.datasets.spatial.coco import Picture, balanced, pairs_in, read_json
 from assay.datasets.spatial.interventions import PER_ORIGIN, check_kinds, variants
-from assay.datasets.spatial.pair import Pair, Thing
+from assay.datasets.spatial.pair import Pair, Thing, find_picture
 from assay.kernel.card import Card
 from assay.kernel.errors import BadInput
 from assay.kernel.identity import digest
@@ -64,7 +63,7 @@ def said_relations(path: str) -> set[tuple[str, str, str, str]]:
 
 @dataclass(frozen=True)
 class VGSpatial:
-    """`images` is a folder of `<image_id>.jpg` (VG_100K and VG_100K_2 together); None gives blank pictures."""
+    """`images` is a folder of `<image_id>.jpg`, or of VG_100K and VG_100K_2; None gives blank pictures."""
 
     objects: str
     image_data: str
@@ -97,7 +96,7 @@ class VGSpatial:
     def pairs(self) -> list[Pair]:
         seen = read_genome(self.objects, self.image_data)
         if self.images is not None:
-            seen = {name: one for name, one in seen.items() if (Path(self.images) / one.file).is_file()}
+            seen = {name: one for name, one in seen.items() if find_picture(self.images, one.file)}
         clear = {name: pairs_in(name, one) for name, one in seen.items()}
         if self.relationships is not None:
             said = said_relations(self.relationships)

@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Literal
 from assay.datasets.arrays import file_hash
 from assay.datasets.spatial.coco import Picture, largest, read_instances
 from assay.datasets.spatial.interventions import PER_ORIGIN, check_kinds, variants
-from assay.datasets.spatial.pair import Pair
+from assay.datasets.spatial.pair import Pair, find_picture
 from assay.kernel.card import Card
 from assay.kernel.errors import BadInput
 from assay.kernel.identity import digest
@@ -152,11 +152,16 @@ def _pair(one: Statement, picture: Picture, relations: dict[str, str]) -> Pair |
 
 @dataclass(frozen=True)
 class Vsr:
-    """`statements` is the folder of a VSR split (random or zeroshot), `instances` and `images` are COCO's."""
+    """`statements` is the folder of a VSR split (random or zeroshot), `instances` and `images` are COCO's.
+
+    Pictures are from train2017 and val2017: name the second annotation file in `also`. Pictures may lie in `images` or
+    in a folder train2017 or val2017 under it.
+    """
 
     statements: str
     instances: str
     images: str | None = None
+    also: tuple[str, ...] = ()
     splits: tuple[str, ...] = ("test",)
     relations: Relations = "published"
     kinds: tuple[str, ...] = ("plain",)
@@ -177,12 +182,13 @@ class Vsr:
 
     @cached_property
     def revision(self) -> str:
-        return digest([self.card.version, file_hash(self.instances), [pair.id for pair in self.pairs]])
+        boxes = [file_hash(path) for path in (self.instances, *self.also)]
+        return digest([self.card.version, *boxes, [pair.id for pair in self.pairs]])
 
     @cached_property
     def pairs(self) -> list[Pair]:
         """Statements whose picture is annotated (and, where `images` is given, at hand) with two boxes apart."""
-        boxes = read_instances(self.instances)
+        boxes = {name: one for path in (self.instances, *self.also) for name, one in read_instances(path).items()}
         found = [
             pair
             for split in self.splits
@@ -190,7 +196,7 @@ class Vsr:
             if one.picture in boxes and (pair := _pair(one, boxes[one.picture], SETS[self.relations])) is not None
         ]
         if self.images is not None:
-            found = [pair for pair in found if (Path(self.images) / pair.picture).is_file()]
+            found = [pair for pair in found if find_picture(self.images, pair.picture) is not None]
         if not found:
             raise BadInput(f"no statement of {self.statements} has both boxes in {self.instances}.")
         return found

@@ -149,8 +149,11 @@ def in_ray(
 
 
 def resources(recipe: Any) -> dict[str, float]:
-    """What one actor of a model holds: one core, unless its recipe declares `resources` (such as {"GPU": 1})."""
-    return {"CPU": 1.0, **getattr(recipe, "resources", {})}
+    """What one actor of a model holds: one core, a GPU where its recipe's `device` is one, and whatever else the recipe
+    declares as `resources` (such as {"GPU": 0.5}).
+    """
+    gpu = {} if getattr(recipe, "device", "cpu") == "cpu" else {"GPU": 1.0}
+    return {"CPU": 1.0, **gpu, **getattr(recipe, "resources", {})}
 
 
 def shares(nodes: Sequence[Mapping[str, Any]], wanted: Resources) -> int:

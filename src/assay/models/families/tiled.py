@@ -59,9 +59,10 @@ class Tiles:
             import torch
             from torch.nn import functional
 
-            small = other["thumbnail"]
-            moved = functional.interpolate(pixels - other["whole"], small.shape[-2:], mode="bicubic", antialias=True)
-            tiles = torch.cat([tiles, (small + moved)[:, None]], 1)
+            small, moved = other["thumbnail"], pixels - other["whole"]
+            wide = moved if moved.element_size() >= 4 else moved.float()  # no antialiasing in half precision
+            shrunk = functional.interpolate(wide, small.shape[-2:], mode="bicubic", antialias=True)
+            tiles = torch.cat([tiles, (small + shrunk.to(small.dtype))[:, None]], 1)
         found = module.get_image_features(pixel_values=tiles.flatten(0, 1), return_dict=True).pooler_output
         return {"features": found.reshape(len(pixels), -1, found.shape[-1])}
 

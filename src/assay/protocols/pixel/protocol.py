@@ -191,7 +191,8 @@ def _repeat(truth: Truth, ks: tuple[int, ...], weights: tuple[float, ...]) -> fl
     count, size = truth.trials.shape
     if count < 2:
         return 1.0
-    rest = (truth.trials.sum(axis=0) - truth.trials) / (count - 1)
+    share = truth.weights[:, None]
+    rest = (truth.values - share * truth.trials) / (1 - share)
     used = [(k, w) for k, w in zip(ks, weights, strict=True) if k < size]
     if not used:
         return 1.0

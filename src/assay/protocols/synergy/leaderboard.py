@@ -85,6 +85,8 @@ def _sentences(scored: Scored) -> list[str]:
             said.append(f"Not told apart from {scored.reference}: {', '.join(idle)}.")
         if worse:
             said.append(f"Worse than {scored.reference}: {', '.join(worse)}.")
+    if scored.set_apart:
+        said.append(f"Not ranked, since image and text each carry the answer there: {', '.join(scored.set_apart)}.")
     rows = scored.all_rows("f_syn")
     lacking = rows["value"].isna().mean()
     if lacking:

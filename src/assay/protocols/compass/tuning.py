@@ -1,0 +1,185 @@
+"""The training behind `Lora`: a few passes over a few hundred questions, on a CPU if need be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from assay.datasets.spatial.question import RELATIONS, centre
+from assay.kernel.errors import BadInput, ExtraMissing
+from assay.kernel.sample import Sample
+from assay.models.torch_model import Inputs
+from assay.models.vlm_adapter import VLM
+from assay.protocols.compass.losses import compass_loss, contrastive_loss, target_loss
+
+if TYPE_CHECKING:
+    from assay.protocols.compass.lora import Lora
+
+
+def tuned(what: Lora) -> VLM:
+    """The base model with its trained adapter merged in: plain linear layers again, which every explainer knows."""
+    peft = _peft()
+    model = what.source.load()
+    if not isinstance(model, VLM):
+        raise BadInput(f"LoRA is for vision-language models; {what.base} is a {type(model).__name__}.")
+    torch.manual_seed(what.seed)
+    config = peft.LoraConfig(r=what.rank, lora_alpha=what.alpha, target_modules=adapted(model))
+    adapter = peft.get_peft_model(model.module, config)
+    if what.kept.is_file():
+        from safetensors.torch import load_file
+
+        peft.set_peft_model_state_dict(adapter, load_file(what.kept))
+    else:
+        train(model, what.dataset.load(0, what.samples), what)
+        _keep(peft.get_peft_model_state_dict(adapter), what)
+    module = adapter.merge_and_unload()
+    module.eval().requires_grad_(False)
+    return replace(model, module=module, name=what.label, mechanism=None)
+
+
+def adapted(model: VLM) -> list[str]:
+    """Dotted names of the query and value projections of the decoder."""
+    inside = model.family.decoder_layers
+    names = [name for name, _ in model.module.named_modules() if name.startswith(f"{inside}.")]
+    found = [name for name in names if name.endswith((".q_proj", ".v_proj"))]
+    if not found:
+        raise BadInput(f"{model.name} has no q_proj and v_proj under {inside}: LoRA has nothing to adapt.")
+    return found
+
+
+def train(model: VLM, samples: Sequence[Sample], what: Lora) -> list[dict[str, float]]:
+    """Train the adapters that `model.module` holds; one row of mean losses per epoch. Deterministic for one seed."""
+    parameters = [p for p in model.module.parameters() if p.requires_grad]
+    objective = Objective(model, what)
+    optimizer = torch.optim.AdamW([*parameters, *objective.parameters()], lr=what.rate, weight_decay=0.0)
+    rng = np.random.default_rng(what.seed)
+    history = []
+    for _ in range(what.epochs):
+        order = rng.permutation(len(samples))
+        losses: dict[str, list[float]] = {"answer": [], "auxiliary": []}
+        for at in range(0, len(order), what.batch):
+            batch = [samples[i] for i in order[at : at + what.batch].tolist()]
+            optimizer.zero_grad(set_to_none=True)
+            # Gradients of gradients: the fused attention kernels have none.
+            with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
+                answer, auxiliary = objective(batch)
+                (answer + what.weight * auxiliary).backward()
+            nn.utils.clip_grad_norm_(parameters, 1.0)
+            optimizer.step()
+            losses["answer"].append(float(answer.detach()))
+            losses["auxiliary"].append(float(auxiliary.detach()))
+        history.append({name: float(np.mean(values)) for name, values in losses.items()})
+    return history
+
+
+class Objective(nn.Module):
+    """Losses of one batch: of the right answers, and of the evidence for them. Holds the relation prototypes."""
+
+    def __init__(self, model: VLM, what: Lora) -> None:
+        super().__init__()
+        self.model, self.what = model, what
+        if what.strategy == "contrastive":
+            width = model.module.get_submodule(model.family.head).weight.shape[1]  # type: ignore[index, union-attr]
+            self.prototypes = nn.Parameter(torch.randn(len(RELATIONS), int(width)))
+
+    def forward(self, samples: Sequence[Sample]) -> tuple[Tensor, Tensor]:
+        inputs = self.model.encode(samples)
+        answers = [str(sample.answer) for sample in samples]
+        right = -self.model.log_probability(inputs, answers).mean()
+        none = right.detach() * 0
+        if self.what.strategy == "direction":
+            maps = relevance(self.model, inputs, answers)
+            return right, compass_loss(maps, *_points(samples, maps), self.what.entropy)
+        if self.what.strategy == "localisation":
+            maps = relevance(self.model, inputs, answers)
+            return right, target_loss(maps.flatten(1), _inside(samples, maps))
+        if self.what.strategy == "contrastive":
+            states = reading_state(self.model, inputs, answers)
+            relation = [RELATIONS.index(str(sample.meta["relation"])) for sample in samples]
+            wanted = torch.tensor(relation, device=states.device)
+            return right, contrastive_loss(states, self.prototypes.to(states.device), wanted)
+        return right, none
+
+
+def relevance(model: VLM, inputs: Inputs, answers: Sequence[str]) -> Tensor:
+    """(n, rows, columns) |gradient × activation| of the visual tokens in the last layer that they matter in, with a
+    gradient of its own. # creg2026 Eq. 7"""
+    with _output_of(model.module.get_submodule(model.layers["decoder.late"])) as seen:
+        score = model.readout(inputs, answers).sum()
+    (gradient,) = torch.autograd.grad(score, seen[0], create_graph=True)
+    layout = model.layout(inputs)
+    if layout.grid is None or layout.visual is None:
+        raise BadInput(f"{model.name} has no grid of visual tokens.")
+    scores = (gradient * seen[0]).sum(-1).abs()[:, list(layout.visual)]
+    return scores.reshape(len(scores), *layout.grid)
+
+
+def reading_state(model: VLM, inputs: Inputs, answers: Sequence[str]) -> Tensor:
+    """(n, width) what the head reads when it is to say the answer."""
+    position = model.layout(inputs).readout
+    with _output_of(model.module.get_submodule(model.layers["decoder.last"])) as seen:
+        model.readout(inputs, answers)
+    assert position is not None  # of every model that answers token by token
+    return seen[0][:, position]
+
+
+@contextmanager
+def _output_of(layer: nn.Module) -> Iterator[list[Tensor]]:
+    """What a layer gives while the block runs, first call first."""
+    seen: list[Tensor] = []
+
+    def keep(_module: nn.Module, _inputs: Any, output: Any) -> None:
+        seen.append(output[0] if isinstance(output, tuple) else output)
+
+    handle = layer.register_forward_hook(keep)
+    try:
+        yield seen
+    finally:
+        handle.remove()
+
+
+def _points(samples: Sequence[Sample], maps: Tensor) -> tuple[Any, Any]:
+    """Centres of reference and target (n, 2), in cells of the maps."""
+    rows, columns = maps.shape[1:]
+    scale = np.array([[columns / sample.size[1], rows / sample.size[0]] for sample in samples])
+    found = (np.array([centre(sample, role) for sample in samples]) * scale for role in ("anchor", "target"))
+    return next(found), next(found)
+
+
+def _inside(samples: Sequence[Sample], maps: Tensor) -> Tensor:
+    """(n, tokens) visual tokens whose centre lies in the target's box."""
+    rows, columns = maps.shape[1:]
+    masks = [sample.mask("target") for sample in samples]
+    found = [
+        mask[((np.arange(rows) + 0.5) * mask.shape[0] / rows).astype(int)][
+            :, ((np.arange(columns) + 0.5) * mask.shape[1] / columns).astype(int)
+        ]
+        for mask in masks
+    ]
+    return torch.from_numpy(np.stack(found).reshape(len(samples), -1)).to(maps.device)
+
+
+def _keep(state: dict[str, Tensor], what: Lora) -> None:
+    """Write by rename: two workers that train the same adapter write the same file."""
+    import os
+
+    from safetensors.torch import save_file
+
+    what.kept.parent.mkdir(parents=True, exist_ok=True)
+    part = what.kept.with_name(f"{what.kept.name}.{os.getpid()}")
+    save_file({name: value.contiguous() for name, value in state.items()}, part)
+    part.replace(what.kept)
+
+
+def _peft() -> Any:
+    try:
+        import peft
+    except ImportError:
+        raise ExtraMissing("LoRA", "peft", "train") from None
+    return peft
