@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from assay.kernel.errors import BadInput
 from assay.kernel.row import Failure
-from assay.metrics import compass, compass_problem, direction_error
+from assay.metrics import compass, compass_problem, direction_error, excess
 from assay.metrics.compass import DirectionError
 from tests.metrics.scenes import generic
 from tests.twins import compass as twin
@@ -146,3 +146,55 @@ def test_parameters_out_of_range_say_so() -> None:
         direction_error(compass(maps, a, b), a, b, estimator="median")  # type: ignore[arg-type]
     with pytest.raises(BadInput, match=r"\(n, sectors\)"):
         direction_error(np.zeros(8), a, b)
+
+
+@pytest.mark.parametrize("aspect", [0.5, 1.6])
+def test_flat_cells_are_read_as_the_picture_is(aspect: float) -> None:
+    """A map with cells `aspect` as high as wide is the same as its square twin with rows repeated."""
+    rng = np.random.default_rng(0)
+    tall = 5
+    maps = rng.random((4, 6, 8))
+    a, b = rng.uniform(0.3, (7.7, 5.7), (2, 4, 2))
+    fine = np.repeat(np.repeat(maps, tall, axis=1), tall, axis=2) / tall**2  # the same picture, 25 times as many cells
+    coarse = compass(fine, a * tall, b * tall, aspect=aspect)
+    stretched = np.array([1.0, aspect])
+    expected = [
+        twin.compass_of_cells(one * stretched, other * stretched, picture, (1.0 / tall, aspect / tall), 8, 1.2)
+        for picture, one, other in zip(fine, a, b, strict=True)
+    ]
+    np.testing.assert_allclose(coarse, expected, rtol=1e-9, atol=1e-15)
+    step = (b - a) * stretched
+    true = np.degrees(np.arctan2(-step[:, 1], step[:, 0]))
+    peaks = coarse.argmax(1) * 45.0
+    errors = direction_error(coarse, a, b, aspect=aspect)
+    np.testing.assert_allclose(errors, np.abs((peaks - true + 180) % 360 - 180))
+
+
+def test_a_flat_map_has_no_excess_anywhere() -> None:
+    _, a, b = scene(20)
+    found = excess(np.full((20, 8, 8), 0.3), a, b)
+    assert (found == 0).all()
+    assert (direction_error(found, a, b) == 90).all()
+
+
+def test_excess_is_above_zero_where_the_evidence_is() -> None:
+    maps = np.ones((1, 9, 9))
+    maps[0, 4, 8] = 3.0
+    found = excess(maps, (4.5, 4.5), (8.5, 4.5))
+    assert found.argmax() == 0
+    assert (found[0, 1:] < 0).all()
+
+
+def test_ignored_cells_are_neither_evidence_nor_picture() -> None:
+    maps = np.ones((1, 9, 9))
+    maps[0, 3:6, 3:6] = 50.0  # all on the reference
+    ignore = np.zeros((1, 9, 9), bool)
+    ignore[0, 3:6, 3:6] = True
+    assert np.abs(excess(maps, (4.7, 4.4), (8.5, 4.5), ignore=ignore)).max() < 1e-9
+    assert np.abs(excess(maps, (4.7, 4.4), (8.5, 4.5))).max() > 1
+
+
+def test_aspects_must_be_positive() -> None:
+    maps, a, b = scene(2)
+    with pytest.raises(BadInput, match="height over its width"):
+        compass(maps, a, b, aspect=0.0)

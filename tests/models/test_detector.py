@@ -1,4 +1,4 @@
-"""Detectors: answers with boxes, targets by overlap, gradients that reach the backbone; torchvision and transformers."""
+"""Detectors: answers with boxes, targets by overlap, gradients that reach the backbone."""
 
 from __future__ import annotations
 

@@ -92,6 +92,30 @@ def test_the_pointer_reads_every_map_at_once(browser: Browser, demo: Path) -> No
     assert all("here" in text for text in said)
 
 
+def test_zoom_magnifies_all_maps_around_the_chosen_place_and_reads_the_same_value(browser: Browser, demo: Path) -> None:
+    browser.open(demo, "samples", CARDS)
+    point = """((x, y) => {
+      const stage = document.querySelectorAll('.card .stage')[1];
+      const box = stage.getBoundingClientRect();
+      const at = {clientX: box.left + x * box.width, clientY: box.top + y * box.height, bubbles: true};
+      stage.dispatchEvent(new PointerEvent('pointermove', at));
+      const said = document.querySelectorAll('.readout')[0].textContent;
+      stage.dispatchEvent(new MouseEvent('click', at));
+      return said;
+    })"""
+    before = browser.run(f"{point}(0.3, 0.7)")
+    browser.run("""(() => {
+      const label = [...document.querySelectorAll('.toolbar label')].find((l) => l.textContent === 'Zoom');
+      const field = document.getElementById(label.htmlFor);
+      field.value = 4;
+      field.dispatchEvent(new Event('input'));
+    })()""")
+    assert browser.run(f"{point}(0.3, 0.7)") == before  # the chosen place stays where it is
+    wide = browser.run("[...document.querySelectorAll('.card .stage')].map((s) =>"
+                       " s.querySelector('canvas, img').getBoundingClientRect().width / s.clientWidth)")  # fmt: skip
+    assert wide == pytest.approx([4] * len(wide), rel=0.01)
+
+
 def test_tables_and_figures_are_saved(browser: Browser, demo: Path, tmp_path: Path) -> None:
     browser.call("Page.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path))
     browser.open(demo, "overview", BOARD)

@@ -25,3 +25,20 @@ def direction_error(shares: Any, reference: Any, target: Any) -> float:
     peak = max(range(len(shares)), key=lambda k: shares[k]) * 360 / len(shares)
     true = math.degrees(math.atan2(-(target[1] - reference[1]), target[0] - reference[0]))
     return abs((peak - true + 180) % 360 - 180)
+
+
+def compass_of_cells(
+    reference: Any, target: Any, a: Any, cell: tuple[float, float], sectors: int, sigma: float
+) -> list[float]:
+    """As `compass`, with points in the plane and cells of any width and height."""
+    width = sigma * math.dist(reference, target)
+    mass = [0.0] * sectors
+    for row in range(a.shape[0]):
+        for column in range(a.shape[1]):
+            x, y = (column + 0.5) * cell[0], (row + 0.5) * cell[1]
+            rho = math.dist((x, y), reference)
+            degrees = math.degrees(math.atan2(-(y - reference[1]), x - reference[0])) % 360
+            mass[round(degrees / (360 / sectors)) % sectors] += float(a[row, column]) * math.exp(
+                -(rho**2) / (2 * width**2)
+            )
+    return [m / sum(mass) for m in mass]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,12 +10,12 @@ from assay.cli.console import print_table, run_path
 
 
 def status(
-    run: Annotated[Path | None, typer.Argument(help="A run directory; the newest under runs/ if not given.")] = None,
+    run: Annotated[str | None, typer.Argument(help="A run directory or URL; the newest under runs/ if not given.")] = None,
 ) -> None:
     """Show how far a run is, which cells are missing and which reasons rows failed for."""
     from assay.engine.status import status as look
 
-    seen = look(run_path(run))
+    seen = look(run or run_path(None))
     rows = [
         ["run", str(seen.path)],
         ["cells done", f"{seen.cells_done} of {seen.cells}"],

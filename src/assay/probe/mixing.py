@@ -47,9 +47,13 @@ class Mixed:
         return self.model.encode([zero]).pixels
 
     @cached_property
-    def labels(self) -> Tensor:
+    def columns(self) -> Tensor:
+        """(h · w,) the player of each pixel; pixels of nobody have the number after the last player's."""
         height, width = self.base.pixels.shape[-2:]
-        return torch.from_numpy(self.setting.visual.labels_at(height, width, frames_of(self.base)[0]))
+        labels = self.setting.visual.labels_at(height, width, frames_of(self.base)[0])
+        return torch.from_numpy(np.where(labels < 0, self.setting.visual.count, labels).ravel()).to(
+            self.base.pixels.device
+        )
 
     @cached_property
     def tokens_of(self) -> Tensor:
@@ -77,8 +81,9 @@ class Mixed:
             kept = torch.from_numpy(visual_keep.reshape(-1, 1, rows, 1, columns, 1)).to(full.device)
             mixed = torch.where(kept, full.reshape(patched), empty.reshape(patched))
             return mixed.reshape(len(visual_keep), -1, height, width)
-        kept = torch.from_numpy(with_always_kept(visual_keep))[:, self.labels].to(full.device)
-        return torch.where(kept[:, None], full, empty)
+        kept = torch.from_numpy(with_always_kept(visual_keep)).to(full.device, full.dtype)
+        # exactly `full` at 1 and `empty` at 0, and several times as fast as `where` with a mask of bools
+        return torch.lerp(empty, full, kept.index_select(1, self.columns).view(-1, 1, height, width))
 
     def texts(self, text_keep: Keep) -> Inputs:
         """m rows with the texts of the coalitions; their pixels are the full image, not copied."""

@@ -34,7 +34,7 @@ CELLS = build.GRID**2
 QUESTION_START = IMAGE_START + CELLS
 # Layers (0 = first) whose attention is shown where to look; `REGIONS_AT` reads what the anchors' words then know.
 NOUNS_AT, REGIONS_AT, TARGETS_AT = 1, 2, 3
-SINK, MARGIN = 8.0, 3.0
+SINK, FAR = 8.0, 5.0
 DIRECTED = [number for number, name in enumerate(BUCKETS) if parse_bucket(name).task == "direction"]
 
 
@@ -206,8 +206,8 @@ def _looked(looks: Tensor, truth: Tensor, sink: float, count: Tensor) -> Tensor:
     """How far attention (n, q, L), as logs, is from equal shares for the cells meant (n, q, cells).
 
     `sink` is the share of the first token beside them: with it, n cells get n / (n + sink) of the attention, which is
-    how a softmax can count. Divergence alone says little about cells while the first token takes most, so each cell
-    is also told apart from it on its own.
+    how a softmax can count. Divergence alone says little about cells while the first token takes most, so a cell that
+    is far on the wrong side of it is pushed on its own, until it is near enough for the divergence to take over.
     """
     first, cells = looks[:, :, :1], looks[:, :, IMAGE_START:QUESTION_START]
     truth = truth.to(looks.dtype)
@@ -215,9 +215,9 @@ def _looked(looks: Tensor, truth: Tensor, sink: float, count: Tensor) -> Tensor:
     wanted = wanted / wanted.sum(dim=2, keepdim=True)
     paid = torch.cat([first, cells], dim=2).clamp(min=-30)
     apart = (torch.xlogy(wanted, wanted) - wanted * paid).sum(dim=2)
-    odds = cells - first + math.log(sink) + MARGIN
-    each = F.binary_cross_entropy_with_logits(odds, truth, reduction="none", pos_weight=odds.new_tensor(4.0))
-    loss = apart + 4 * each.mean(dim=2)
+    odds = cells - first + math.log(sink)  # 0 where a cell gets its share
+    pushed = torch.where(truth > 0, F.relu(-odds - 0.5), 0.3 * F.relu(odds + FAR)).square()
+    loss = 4 * apart + pushed.mean(dim=2)
     return (loss * count).sum() / count.sum().clamp(min=1)
 
 

@@ -110,7 +110,7 @@ def _start(recipe: PixelRecipe) -> nn.Module:
         from assay.models.weights import shipped
 
         given = Path(recipe.start)
-        path = given if given.suffix else shipped(f"{recipe.start}.safetensors")
+        path = given if given.suffix == ".safetensors" else shipped(f"{recipe.start}.safetensors")
         module.load_state_dict(load_classifier(path, recipe.start).module.state_dict())
     return module
 

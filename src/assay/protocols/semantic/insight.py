@@ -57,11 +57,41 @@ def _overview(table: pd.DataFrame) -> Finding:
         about="SSS: 0 all inside, 1 all outside. Means over images with 95 % intervals, predictions, classes. "
         "`gain` compares with a map that is the same everywhere: 0 no better, 1 all inside. `coverage` is the share of "
         "images with at least one prediction that counts.",
-        sentences=tuple(_order(table)),
+        sentences=(*_against_controls(table), *_order(table)),
         columns=(*KEYS, *_COLUMNS),
         rows=tuple(tuple(row) for row in rows),
         figures=(Figure("SSS per image", "intervals", "model and explainer", "SSS", (series,)),),
     )  # fmt: skip
+
+
+def _against_controls(table: pd.DataFrame) -> list[str]:
+    """Which methods a map that never saw the model does as well as: SSS can be had by aiming at the middle."""
+    images = per_image(table)
+    sentences = []
+    for (model, dataset), group in images.groupby(["model", "dataset"], sort=True):
+        wide = group.pivot(index="image", columns="explainer", values="sss")
+        blind = [name for name in wide if str(name).startswith("control/") and "oracle" not in str(name)]
+        methods = [name for name in wide if not str(name).startswith("control/")]
+        tests = [
+            (
+                m,
+                c,
+                paired_difference(
+                    wide[c], wide[m], rng=generator(0, f"{model}\0{dataset}\0{m}\0{c}", "semantic/blind")
+                ),
+            )
+            for c in blind
+            for m in methods
+        ]
+        if not tests:
+            continue
+        corrected = adjust([gap.p for *_, gap in tests], "holm")
+        for control in blind:
+            beaten = [p < 0.05 and gap.low > 0 for (_, c, gap), p in zip(tests, corrected, strict=True) if c == control]
+            not_shown = [str(m) for m, ok in zip(methods, beaten, strict=True) if not ok]
+            told = f"is not beaten by {', '.join(not_shown)}" if not_shown else "is beaten by every method"
+            sentences.append(f"{model} on {dataset}: {control}, which never saw the model, {told}.")
+    return sentences
 
 
 def _order(table: pd.DataFrame) -> list[str]:

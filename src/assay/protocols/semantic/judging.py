@@ -173,7 +173,7 @@ def threshold_helps(run: Run) -> Claim:
         if not str(place[2]).startswith("control/"):
             both = values[part.index.to_numpy()][:, at].astype(np.float64)
             rng = generator(0, "\0".join(map(str, place)), "semantic/threshold")
-            gaps[f"{place[0]} · {place[2]}"] = paired_difference(both[:, 0], both[:, 1], rng=rng)
+            gaps[" · ".join(map(str, place))] = paired_difference(both[:, 0], both[:, 1], rng=rng)
     down, up = (sum(bool(s * g.value > 0 and (g.low > 0 or g.high < 0)) for g in gaps.values()) for s in (-1, 1))
     ours = "; ".join(f"{name} {gap.value:+.3f} [{gap.low:+.3f}, {gap.high:+.3f}]" for name, gap in gaps.items())
     verdict: Agreement = "agree" if 2 * down > len(gaps) else "disagree" if 2 * up > len(gaps) else "cannot tell"

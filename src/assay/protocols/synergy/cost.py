@@ -73,10 +73,11 @@ def oracle_under_deletion(run: Run) -> Finding | None:
     steps = curves.shape[1] // len(DETAILS["f_syn"])
     shares: tuple[Scalar, ...] = tuple(float(share) for share in np.linspace(0, 1, steps))
     rows: list[tuple[Scalar, ...]] = []
-    series: list[Series] = []
+    figures = []
     flat = []
     parts = {"del_img": "image deleted", "del_txt": "text deleted", "del_joint": "both deleted"}
     for model in sorted(set(keys["model"])):
+        series: list[Series] = []
         for explainer in (shown, REFERENCE):
             own = curves[((keys["model"] == model) & (keys["explainer"] == explainer)).to_numpy()]
             own = own[np.isfinite(own).all(axis=1)]
@@ -87,9 +88,11 @@ def oracle_under_deletion(run: Run) -> Finding | None:
                 mean = own[:, at : at + steps].mean(axis=0).astype(float).tolist()
                 rows.append((model, explainer, words, len(own), *mean))
                 if explainer == shown or name == "del_img":
-                    series.append(Series(f"{explainer}, {words} ({model})", shares, tuple(mean)))
+                    series.append(Series(f"{explainer}, {words}", shares, tuple(mean)))
                 if explainer == shown and name == "del_img" and mean[0] - min(mean) < 0.1:
                     flat.append(model)
+        title = f"Deletion of an oracle: {model} (Fig. 1)"
+        figures.append(Figure(title, "lines", "share deleted", "probability", tuple(series)))
     said = tuple(
         f"{model} hardly reacts to the deletion of the very pixels it must use: image deletion cannot judge it."
         for model in flat
@@ -109,5 +112,5 @@ def oracle_under_deletion(run: Run) -> Finding | None:
         ),
         rows=tuple(rows),
         section="Limits of deletion (section 3.2)",
-        figures=(Figure("Deletion of an oracle (Fig. 1)", "lines", "share deleted", "probability", tuple(series)),),
+        figures=tuple(figures),
     )

@@ -37,8 +37,13 @@ ASSAY.canvas = (() => {
     return svg("svg", { viewBox: `0 0 ${width} ${height}`, class: "regions", "aria-hidden": "true", preserveAspectRatio: "none" }, drawn);
   }
 
+  // All stages are magnified alike, around one point (shares of the image).
+  const lens = { times: 1, x: 0.5, y: 0.5 };
+  const under = (seen, fixed) => fixed + (seen - fixed) / lens.times; // where on the image a place on the stage is
+  const over = (place, fixed) => fixed + (place - fixed) * lens.times; // and back
+
   /** The stage of one card. `move(x, y)` is called with the pointer's place as shares of the image, or nulls. */
-  function stage(scene, map, look, label, move) {
+  function stage(scene, map, look, label, move, aim) {
     const [width, height] = scene ? scene.size : map ? [map.w, map.h] : [1, 1];
     const node = el("div", { class: "stage", role: "img", "aria-label": label, style: { "aspect-ratio": `${width} / ${height}` } });
     if (scene) node.append(el("img", { src: scene.image, alt: "", loading: "lazy", draggable: "false" }));
@@ -52,7 +57,11 @@ ASSAY.canvas = (() => {
     node.append(cross);
     node.addEventListener("pointermove", (event) => {
       const box = node.getBoundingClientRect();
-      move((event.clientX - box.left) / box.width, (event.clientY - box.top) / box.height);
+      move(under((event.clientX - box.left) / box.width, lens.x), under((event.clientY - box.top) / box.height, lens.y));
+    });
+    node.addEventListener("click", (event) => {
+      const box = node.getBoundingClientRect();
+      aim(under((event.clientX - box.left) / box.width, lens.x), under((event.clientY - box.top) / box.height, lens.y));
     });
     node.addEventListener("pointerleave", () => move(null, null));
     let drawn = null;
@@ -70,8 +79,8 @@ ASSAY.canvas = (() => {
       point(x, y) {
         cross.hidden = x === null;
         if (x === null) return null;
-        cross.style.left = `${100 * x}%`;
-        cross.style.top = `${100 * y}%`;
+        cross.style.left = `${100 * over(x, lens.x)}%`;
+        cross.style.top = `${100 * over(y, lens.y)}%`;
         if (!map) return null;
         const [i, j] = [Math.min(map.h - 1, Math.max(0, Math.floor(y * map.h))), Math.min(map.w - 1, Math.max(0, Math.floor(x * map.w)))];
         return value(map, map.levels[i * map.w + j]);
@@ -79,5 +88,5 @@ ASSAY.canvas = (() => {
     };
   }
 
-  return { decode, stage, value };
+  return { decode, stage, value, lens };
 })();

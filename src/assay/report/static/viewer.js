@@ -21,6 +21,8 @@ ASSAY.viewer = (() => {
     const [scenes, maps] = await Promise.all([ASSAY.need(`scenes-${Math.floor(s / data.scenes)}`), part < 0 ? {} : ASSAY.need(`maps-${part}`)]);
     if (turn !== asked) return; // the reader has gone on
     scene = scenes[s] || null;
+    const middle = scene?.compass?.[1];
+    if (middle) Object.assign(ASSAY.canvas.lens, { x: middle[0] / scene.size[0], y: middle[1] / scene.size[1] });
     const kept = maps[i] || {};
     again = () => draw(data, i, s, state, values, kept, position, total, move);
     again();
@@ -81,6 +83,7 @@ ASSAY.viewer = (() => {
     const roles = [...new Set([...(scene ? scene.regions : []).map((r) => r.role), ...(scene ? scene.phrases : []).map((p) => p[2])])];
     const repaint = () => cards.forEach((c) => c.repaint());
     const opacity = input("Opacity", { type: "range", min: 0, max: 1, step: 0.05, value: look.opacity }, (v) => { look.opacity = v; style(); });
+    const zoom = input("Zoom", { type: "range", min: 1, max: 12, step: 0.5, value: ASSAY.canvas.lens.times, title: "Click a map to choose what to zoom in on" }, (v) => { ASSAY.canvas.lens.times = Number(v); style(); });
     const smooth = input("Smooth", { type: "checkbox", checked: look.smooth }, (v) => { look.smooth = v; style(); });
     const maps = choose("Colours", colour.plain.map((n) => [n, n]), look.map, (v) => { look.map = v; repaint(); style(); });
     const both = choose("Signed colours", colour.signed.map((n) => [n, n]), look.signed, (v) => { look.signed = v; repaint(); style(); });
@@ -92,7 +95,7 @@ ASSAY.viewer = (() => {
       return box.node;
     });
     const turn = input("Compass", { type: "checkbox", checked: rose }, (v) => { rose = v; style(); });
-    return el("div", { class: "toolbar", role: "group", "aria-label": "Display" }, opacity.node, maps.node, signed ? both.node : null, smooth.node, roses ? turn.node : null,
+    return el("div", { class: "toolbar", role: "group", "aria-label": "Display" }, opacity.node, maps.node, signed ? both.node : null, zoom.node, smooth.node, roses ? turn.node : null,
       el("div", { class: "scales" }, el("span", { class: "ramp", "data-ramp": "map" }, el("span", null, "0"), el("span", null, "max")), signed ? el("span", { class: "ramp", "data-ramp": "signed" }, el("span", null, "against"), el("span", null, "0"), el("span", null, "for")) : null),
       marks.length ? el("fieldset", { class: "roles" }, el("legend", null, "Ground truth"), marks) : null);
   }
@@ -106,7 +109,7 @@ ASSAY.viewer = (() => {
   }
 
   function picture(data, s) {
-    const stage = ASSAY.canvas.stage(scene, null, look, "The image with its ground-truth regions", point);
+    const stage = ASSAY.canvas.stage(scene, null, look, "The image with its ground-truth regions", point, aim);
     return { node: el("figure", { class: "card" }, stage.node, el("figcaption", null, el("span", { class: "name" }, "Image"))), repaint() {}, mark: stage.mark, point: stage.point, at() {} };
   }
 
@@ -114,7 +117,7 @@ ASSAY.viewer = (() => {
     const map = kept && kept.map ? ASSAY.canvas.decode(kept.map) : null;
     const value = ASSAY.filter.at(values, e, i);
     const reason = values.reasons[values.codes[e * values.items + i - values.start] - 1];
-    const stage = ASSAY.canvas.stage(scene, map, look, map ? `Heatmap of ${name}` : `${name} has no map here`, point);
+    const stage = ASSAY.canvas.stage(scene, map, look, map ? `Heatmap of ${name}` : `${name} has no map here`, point, aim);
     const readout = el("span", { class: "readout", "aria-hidden": "true" });
     const words = el("p", { class: "words", dir: "auto" });
     const why = reason ? el("p", { class: reason[0] === "failure" ? "reason wrong" : "reason", dir: "auto" }, `${reason[0] === "failure" ? "Failed" : "Not applicable"}: ${reason[1]}`) : null;
@@ -150,6 +153,11 @@ ASSAY.viewer = (() => {
     return [...parts, slice(text, at)];
   }
 
+  /** Magnify around that place. */
+  function aim(x, y) {
+    Object.assign(ASSAY.canvas.lens, { x, y });
+    style();
+  }
   function point(x, y) {
     cards.forEach((c) => c.point(x, y));
   }
@@ -159,6 +167,10 @@ ASSAY.viewer = (() => {
   }
   function style() {
     node.style.setProperty("--opacity", look.opacity);
+    const { times, x, y } = ASSAY.canvas.lens;
+    node.style.setProperty("--zoom", times);
+    node.style.setProperty("--fixed", `${100 * x}% ${100 * y}%`);
+    node.classList.toggle("near", times > 1);
     node.classList.toggle("smooth", look.smooth);
     node.classList.toggle("no-rose", !rose);
     for (const ramp of node.querySelectorAll("[data-ramp]")) ramp.style.setProperty("--ramp", colour.gradient(look[ramp.dataset.ramp]));

@@ -1,0 +1,150 @@
+"""Losses with known values and gradients, and a training intervention on an untrained LLaVA of a million weights."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from assay.datasets.spatial import GridRelations
+from assay.kernel.errors import BadInput
+from assay.models.gridvlm import build
+from assay.models.gridvlm.recipe import GridVLM
+from assay.models.gridvlm.trainee import save
+from assay.protocols.compass.lora import Lora
+from assay.protocols.compass.losses import compass_loss, contrastive_loss, target_loss
+from assay.protocols.compass.tuning import _inside, _points, adapted, reading_state, relevance, tuned
+
+A, B = np.array([[2.5, 2.5]]), np.array([[4.5, 2.5]])
+
+
+def spot(row: int, column: int) -> torch.Tensor:
+    maps = torch.zeros(1, 5, 5, dtype=torch.float64)
+    maps[0, row, column] = 1.0
+    return maps.requires_grad_()
+
+
+def test_compass_loss_is_one_minus_the_cosine() -> None:
+    for (row, column), degrees in {(2, 4): 0, (0, 4): 45, (0, 2): 90, (2, 0): 180}.items():
+        assert float(compass_loss(spot(row, column), A, B, entropy=0.0)) == pytest.approx(
+            1 - math.cos(math.radians(degrees))
+        )
+
+
+def test_compass_loss_has_the_gradient_of_its_formula() -> None:
+    torch.manual_seed(0)
+    maps = (torch.rand(3, 5, 5, dtype=torch.float64) + 0.1).requires_grad_()
+    points = np.array([[1.2, 2.2], [3.1, 0.7], [2.4, 4.2]])
+    assert torch.autograd.gradcheck(lambda m: compass_loss(m, points, points + 1.3), (maps,))
+
+
+def test_evidence_moves_towards_the_target() -> None:
+    logits = torch.zeros(1, 5, 5, dtype=torch.float64, requires_grad=True)
+    optimizer = torch.optim.Adam([logits], lr=0.1)
+    first = None
+    for _ in range(60):
+        loss = compass_loss(logits.exp(), A, B)
+        first = first if first is not None else float(loss.detach())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    assert first is not None
+    assert float(loss.detach()) < 0.2 < first
+    assert logits.detach()[0, 2, 3:].mean() > logits.detach()[0, 2, :2].mean()
+
+
+def test_a_map_without_evidence_costs_nothing_and_breaks_nothing() -> None:
+    maps = torch.zeros(1, 5, 5, requires_grad=True)
+    loss = compass_loss(maps, A, B)
+    loss.backward()
+    assert float(loss.detach()) == 0.0
+    assert maps.grad is not None
+    assert torch.isfinite(maps.grad).all()
+
+
+def test_target_loss_is_the_log_of_the_share() -> None:
+    scores = torch.log(torch.tensor([[0.5, 0.25, 0.125, 0.125]], dtype=torch.float64))
+    inside = torch.tensor([[False, True, True, False]])
+    assert float(target_loss(scores, inside)) == pytest.approx(-math.log(0.375))
+    assert float(target_loss(scores, torch.zeros_like(inside))) == 0.0
+
+
+def test_contrastive_loss_knows_its_prototypes() -> None:
+    eye = torch.eye(4)
+    right, wrong = torch.arange(4), torch.tensor([1, 2, 3, 0])
+    assert float(contrastive_loss(5 * eye, eye, right)) < 0.01 < 5 < float(contrastive_loss(eye, eye, wrong))
+
+
+@pytest.fixture(scope="module")
+def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    path = tmp_path_factory.mktemp("vlm") / "gridvlm"
+    save(build.make_model(), build.make_processor(), path)
+    return path
+
+
+@pytest.fixture
+def what(weights: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lora:
+    monkeypatch.setenv("ASSAY_CACHE", str(tmp_path))
+    return Lora("vlm", path=str(weights), samples=12, epochs=2, rate=1e-2, batch=6)
+
+
+def test_relevance_has_gradients_of_its_own(weights: Path) -> None:
+    model = GridVLM(weights=str(weights)).load()
+    samples = GridRelations(3).load(0, 3)
+    inputs = model.encode(samples)
+    answers = [str(sample.answer) for sample in samples]
+    with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
+        maps = relevance(model, inputs, answers)
+    assert maps.shape == (3, 6, 6)
+    assert bool((maps >= 0).all())
+    weight = model.module.get_submodule("model.language_model.layers.0.self_attn.q_proj").weight
+    (gradient,) = torch.autograd.grad(maps.sum(), weight)  # type: ignore[arg-type]
+    assert float(gradient.abs().sum()) > 0
+    assert reading_state(model, inputs, answers).shape == (3, build.WIDTH)
+    a, b = _points(samples, maps)
+    inside = _inside(samples, maps).reshape(3, 6, 6)
+    for k in range(3):  # a cell of the grid is a token of the model
+        assert bool(inside[k, int(b[k, 1]), int(b[k, 0])])
+        assert int(inside[k].sum()) == 1
+        assert not bool(inside[k, int(a[k, 1]), int(a[k, 0])])
+
+
+@pytest.mark.parametrize("strategy", ["answers", "direction", "localisation", "contrastive"])
+def test_it_learns_keeps_and_finds_its_adapter_again(what: Lora, strategy: Any) -> None:
+    what = replace(what, strategy=strategy)
+    before = what.source.load()
+    samples = what.dataset.load(0, 12)
+    answers = [str(sample.answer) for sample in samples]
+    after = tuned(what)
+    assert what.kept.is_file()
+    assert after.score(samples, answers).mean() > before.score(samples, answers).mean()
+    names = {name for name, _ in after.module.named_modules()}
+    assert not any("lora" in name for name in names)  # merged: plain linear layers
+    assert set(adapted(after)) == set(adapted(before))
+    assert len(adapted(after)) == 2 * build.LAYERS
+    assert not any("vision" in name for name in adapted(after))
+    again = tuned(what)
+    np.testing.assert_allclose(again.score(samples, answers), after.score(samples, answers), rtol=1e-5)
+
+
+def test_training_is_the_same_twice_and_is_part_of_identity(what: Lora) -> None:
+    first = tuned(what)
+    what.kept.unlink()
+    second = tuned(what)
+    samples = GridRelations(4).load(0, 4)
+    assert first.score(samples, ["left"] * 4).tolist() == second.score(samples, ["left"] * 4).tolist()
+    assert len({replace(what, **change).revision for change in ({}, {"rate": 1e-3}, {"strategy": "direction"})}) == 3
+    assert "mechanism" not in what.capabilities
+    assert "gradients" in what.capabilities
+
+
+def test_what_is_no_vlm_is_refused() -> None:
+    with pytest.raises(BadInput, match="vision-language models; gridprog.pure"):
+        tuned(Lora("gridprog.pure"))
