@@ -94,7 +94,7 @@ class Judge:
 
     @cached_property
     def _blocks(self) -> pd.DataFrame:
-        return block_scores(self.rows)
+        return block_scores(self.rows[self.rows["explainer"].map(lambda name: not name.startswith("modality/pid"))])
 
     def blocks(self, which: Scenario, base: str) -> pd.DataFrame:
         """Block scores of a global method, with the exact ones."""

@@ -82,11 +82,12 @@ def depths(blocks: pd.DataFrame, forms: tuple[int, ...] = (0, 1)) -> Iterator[De
         if group["depth"].nunique() < 2:
             continue
         means, exact, dividend = {}, {}, {}
-        for depth, part in group.groupby("depth"):
+        for depth in sorted(group["depth"].unique().tolist()):
+            part = group[group["depth"] == depth]
             found = mean_with_interval(part["score"], f"{explainer} {qtype} {depth}")
-            means[int(depth)] = (found.value, found.low, found.high)
-            exact[int(depth)] = float(part["exact"].astype(float).mean())
-            dividend[int(depth)] = float(part["dividend"].mean())
+            means[depth] = (found.value, found.low, found.high)
+            exact[depth] = float(part["exact"].astype(float).mean())
+            dividend[depth] = float(part["dividend"].mean())
         name = "+".join(f"F{form}" for form in sorted(group["form"].unique()))
         yield Depths(str(explainer), str(qtype), name, means, exact, dividend, _trend(group, "score"),
                      _trend(group, "exact"))  # fmt: skip
@@ -114,7 +115,8 @@ def findings(rows: pd.DataFrame) -> Iterator[Finding]:
 
 def _fallacy(family: str, parts: dict[Scenario, pd.DataFrame]) -> Finding:
     table: list[tuple[Scalar, ...]] = []
-    sentences, figures = [], []
+    sentences: list[str] = []
+    figures: list[Figure] = []
     for which, part in parts.items():
         found = list(depths(part))
         for one in found:
@@ -180,11 +182,11 @@ def _against_exact(blocks: pd.DataFrame) -> Finding:
         part = group.assign(exact=group["exact"].astype(float))
         per_bucket = part.groupby("bucket", sort=False)
         means = per_bucket[["score", "exact", "dividend"]].mean()
-        for bucket, blocks_ in per_bucket:
-            found = mean_with_interval(blocks_["score"], f"{explainer} {bucket}")
-            table.append((family, f"{twin} twin on {mode}", explainer, bucket, int(blocks_["samples"].sum()),
-                          len(blocks_), number(found.value), number(found.low), number(found.high),
-                          number(means.loc[bucket, "exact"]), number(means.loc[bucket, "dividend"])))  # fmt: skip
+        for bucket, own in per_bucket:
+            found = mean_with_interval(own["score"], f"{explainer} {bucket}")
+            table.append((str(family), f"{twin} twin on {mode}", str(explainer), str(bucket), int(own["samples"].sum()),
+                          len(own), number(found.value), number(found.low), number(found.high),
+                          number(float(own["exact"].mean())), number(float(own["dividend"].mean()))))  # fmt: skip
         usable = means.dropna()
         if len(usable) >= 4:
             found = spearman(usable["score"], usable["exact"])

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -27,19 +28,45 @@ Answers = npt.NDArray[np.int64]
 PLACE = ["preset", "mode", "bucket", "seed"]  # what tells one batch of the grid world from another
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Yardstick:
-    """Exact numbers for one set of samples and one mechanism; `dividend` is the mean over the samples."""
+    """Exact numbers for one set of samples and one mechanism, each computed when it is first looked at.
 
-    dividend: float
-    intershap: float
-    emap: float
-    pid: float
+    `table` (N, N): the answers to image i with question j.
+    """
+
+    table: Answers
+
+    @cached_property
+    def values(self) -> npt.NDArray[np.float64]:
+        return four_values(self.table)
+
+    @cached_property
+    def dividend(self) -> float:
+        """1 - v(image) - v(question) + v(nothing), the mean over the samples."""
+        nothing, image, question, both = self.values.mean(axis=0)
+        return float(both - image - question + nothing)
+
+    @cached_property
+    def intershap(self) -> float:
+        return intershap(self.values).overall
+
+    @cached_property
+    def emap(self) -> float:
+        """Of the table of who is right: 1 where an answer is given, 0 where not, for every answer the samples have."""
+        said = np.unique(np.diag(self.table))
+        return emap((self.table[..., None] == said).astype(np.float64)).interaction_share
+
+    @cached_property
+    def pid(self) -> float:
+        """Answers that no sample of its own has (or none at all) count as one more answer."""
+        said = np.unique(np.diag(self.table))
+        return synergy_share(pid_of_answers(np.where(np.isin(self.table, said), self.table, -1)))
 
     def of(self, explainer: str) -> float | None:
         """The number that a method of this name should give; None for methods without one."""
-        known = {"modality/emap": self.emap, "modality/intershap": self.intershap, "modality/pid": self.pid}
-        return known.get(explainer.split("(")[0])
+        name = explainer.split("(")[0].removeprefix("modality/")
+        return float(getattr(self, name)) if name in ("emap", "intershap", "pid") else None
 
 
 def crossed_answers(batch: SceneBatch, mechanism: str = "reasons") -> Answers:
@@ -64,21 +91,7 @@ def four_values(table: Answers) -> npt.NDArray[np.float64]:
 
 
 def yardstick(batch: SceneBatch, mechanism: str = "reasons") -> Yardstick:
-    table = crossed_answers(batch, mechanism)
-    values = four_values(table)
-    said = np.unique(np.diag(table))
-    nothing, image, question, both = values.mean(axis=0)
-    return Yardstick(
-        dividend=float(both - image - question + nothing),
-        intershap=intershap(values).overall,
-        emap=emap((table[..., None] == said).astype(np.float64)).interaction_share,
-        pid=synergy_share(pid_of_answers(_among(table, said))),
-    )
-
-
-def _among(table: Answers, said: Answers) -> Answers:
-    """Answers outside of those that the samples themselves have (or none at all) become one more answer, -1."""
-    return np.where(np.isin(table, said), table, -1)
+    return Yardstick(crossed_answers(batch, mechanism))
 
 
 def batch_of(place: Hashable, indices: Sequence[int]) -> SceneBatch:
