@@ -18,6 +18,16 @@ def test_buckets_are_interleaved_and_any_slice_is_the_same() -> None:
         assert all(np.array_equal(a.image, b.image) for a, b in zip(part, whole[start:stop], strict=True))
 
 
+def test_by_bucket_the_same_samples_come_bucket_after_bucket() -> None:
+    mixed = GridDataset(buckets=("D1_A_*",), per_bucket=3, cell=8)
+    sorted_ = GridDataset(buckets=("D1_A_*",), per_bucket=3, cell=8, order="bucket")
+    whole = sorted_.load(0, len(sorted_))
+    assert [s.meta["bucket"] for s in whole] == [name for name in mixed.names for _ in range(3)]
+    assert {s.id for s in whole} == {s.id for s in mixed.load(0, len(mixed))}
+    for start, stop in ((0, 4), (4, 11), (11, 12), (7, 7)):
+        assert [s.id for s in sorted_.load(start, stop)] == [s.id for s in whole[start:stop]]
+
+
 def test_unknown_buckets_are_answered_with_near_ones() -> None:
     with pytest.raises(UnknownName, match=r"Did you mean .*'D1_A_F0_d0\.3'"):
         len(GridDataset(buckets=("D1_A_F0_d0.4",)))

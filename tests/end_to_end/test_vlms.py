@@ -44,8 +44,9 @@ def saved(kind: str, folder: Path) -> Path:
 
 
 def carry_out(kind: str, tmp_path: Path, **changes: Any) -> Any:
+    said = {"options": ["1", "2", "3"]} if kind == "gridvlm" else {"max_new_tokens": 1}  # untrained, it says nothing
     spec = {
-        "models": [{"name": "vlm", "path": str(saved(kind, tmp_path / kind)), "max_new_tokens": 1}],
+        "models": [{"name": "vlm", "path": str(saved(kind, tmp_path / kind)), **said}],
         "explainers": EXPLAINERS,
         "batch_size": 2,
         **changes,

@@ -10,7 +10,9 @@ from assay.cli.console import print_table, run_path
 
 
 def status(
-    run: Annotated[str | None, typer.Argument(help="A run directory or URL; the newest under runs/ if not given.")] = None,
+    run: Annotated[
+        str | None, typer.Argument(help="A run directory or URL; the newest under runs/ if not given.")
+    ] = None,
 ) -> None:
     """Show how far a run is, which cells are missing and which reasons rows failed for."""
     from assay.engine.status import status as look

@@ -60,7 +60,7 @@ def run(
     With `until`, samples are spent only until the order of the explainers is settled (see `assay.engine.race`).
     """
     if engine not in ENGINES:
-        raise BadInput(f"--engine takes {' or '.join(ENGINES)}; got {engine!r}.")
+        raise BadInput(f"--engine {engine}: there are {' and '.join(ENGINES)}.")
     planned = plan(spec)
     if missing := missing_extras(planned):
         raise BadInput(" ".join(missing))

@@ -74,7 +74,7 @@ def test_every_row_has_a_value_or_a_reason() -> None:
     maps = [np.ones((6, 6)), np.zeros((6, 6)), None, np.ones((6, 6)), np.ones((6, 6))]
     given = [Attribution(m) if m is not None else Attribution(words=np.ones(1)) for m in maps]
     found = Compass().score(session(samples), given)
-    error = found["direction_error"]
+    error = found["compass/direction_error"]
     assert np.isfinite(error.values).tolist() == [True, False, False, False, False]
     assert error.failures == {1: "map is all zero", 4: "reference and target coincide"}
     assert error.not_applicable == {2: "the method defines no map", 3: "the sample names no reference and target"}
@@ -121,7 +121,7 @@ def test_damage_is_what_it_says() -> None:
     assert detail is not None
     by = dict(zip(READINGS, detail[0], strict=True))
     assert by["rotation 90"] == pytest.approx(90.0)  # right becomes up, the target stays at the right
-    assert by["width 0.6"] == by["sectors 8"] == found["direction_error"].values[0] == pytest.approx(0.0)
+    assert by["width 0.6"] == by["sectors 8"] == found["compass/direction_error"].values[0] == pytest.approx(0.0)
     assert found["turn_penalty"].values[0] == pytest.approx(90.0)
     assert by["oracle at box noise 10"] < by["oracle at box noise 25"] < by["oracle at box noise 50"]
 

@@ -13,7 +13,18 @@ from assay.datasets.grid.bucket import Bucket
 from assay.datasets.grid.certificate import Certificate, Proof, prove
 from assay.datasets.grid.language import Wording
 from assay.datasets.grid.render import render
-from assay.datasets.grid.scenes import ANCHOR, ROLE_NAMES, TARGET, TARGET_2, SceneBatch
+from assay.datasets.grid.scenes import (
+    ANCHOR,
+    COUNT_0,
+    LEFT,
+    NO,
+    ROLE_NAMES,
+    TARGET,
+    TARGET_2,
+    YES,
+    SceneBatch,
+    answers,
+)
 from assay.datasets.grid.world import World
 from assay.kernel.sample import Phrase, Region, Sample, Uses
 from assay.kernel.typing import Image, Mask, Scalar
@@ -174,6 +185,7 @@ def assemble(batch: SceneBatch) -> list[GridSample]:
     mechanisms = MECHANISMS
     if bucket.qtype == "REL":  # the words that a position-matching model needs: which object, not relative to what
         mechanisms = MECHANISMS | {"matches_words": Uses(frozenset({"target"}), frozenset({"header", "target"}))}
+    choices = _choices(world, bucket.task)
     samples = []
     grids, roles = batch.grid, batch.roles.reshape(-1, size, size)
     prefix = f"grid/{batch.preset}/{batch.mode}/{bucket.name}/{batch.seed}"
@@ -185,12 +197,20 @@ def assemble(batch: SceneBatch) -> list[GridSample]:
                 answer=answer,
                 mechanisms=mechanisms,
                 meta={**common, "index": index},
+                choices=choices,
                 scene=Scene(world, bucket, grids[i], roles[i]),
                 wording=wording,
                 proof=proofs[i],
             )
         )
     return samples
+
+
+@lru_cache(maxsize=64)
+def _choices(world: World, task: str) -> tuple[str, ...]:
+    """What a question of a task can be answered with: a model that talks is read as one of these."""
+    named = answers(world)
+    return {"count": named[COUNT_0:], "direction": named[LEFT:COUNT_0]}.get(task, named[YES : NO + 1])
 
 
 def _named(cells: bytes, roles: bytes) -> tuple[Named, ...]:

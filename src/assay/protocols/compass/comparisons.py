@@ -55,7 +55,7 @@ def twins_finding(scores: pd.DataFrame) -> Finding | None:
             both = sides[0].merge(sides[1], on="sample", suffixes=(" pure", " spur"))
             if len(both) < 5:
                 continue
-            for metric in ("direction_error", "excess_error"):
+            for metric in ("compass/direction_error", "excess_error"):
                 values = column(both, f"{metric} pure"), column(both, f"{metric} spur")
                 found = paired_difference(*values, rng=stream(family, dataset, explainer, metric))
                 rows.append((family, dataset, explainer, metric, *map(np.nanmean, values), found.value, found.low,

@@ -14,7 +14,7 @@ from assay.results.run import Run
 def findings(run: Run) -> list[Finding]:
     """Everything that the rows and their details allow; what a run has no samples for is left out."""
     scores = run.scores()
-    keys, shares = run.details("direction_error")
+    keys, shares = run.details("compass/direction_error")
     found: list[Finding | None] = [tables.main_finding(scores)]
     found += [comparisons.best_finding(scores), comparisons.twins_finding(scores), tables.estimators_finding(scores)]
     if len(keys):
@@ -48,7 +48,7 @@ def _diagnostics(
     keys: pd.DataFrame, centres: tables.Floats, readings: tables.Floats, scores: pd.DataFrame
 ) -> list[Finding | None]:
     plain = tables.plain_rows(scores)
-    rows = plain[plain["metric"] == "direction_error"][[*tables.GROUP, "sample", "value"]]
+    rows = plain[plain["metric"] == "compass/direction_error"][[*tables.GROUP, "sample", "value"]]
     frame = keys.assign(at=np.arange(len(keys))).merge(rows, on=[*tables.GROUP, "sample"])
     errors = np.full(len(keys), np.nan)
     errors[frame["at"]] = frame["value"].to_numpy(np.float64)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _DAE = replace(
     DirectionError.card,
-    name="direction_error",
+    name="compass/direction_error",
     ceiling="control/geometry: at most half a sector; 11.25 on average over all directions",
 )
 _SCORES = (
@@ -110,7 +110,7 @@ class Compass:
         readings = gather(lambda scene: alternative_readings(session, scene), len(READINGS))
         right = np.where(np.isfinite(error), (error <= 45.0 + 1e-9).astype(np.float64), np.nan)
         return {
-            "direction_error": outcomes(error, shares),
+            "compass/direction_error": outcomes(error, shares),
             "edge_accuracy": outcomes(right),
             "mean_direction_error": outcomes(mean),
             "excess_error": outcomes(over),

@@ -53,7 +53,7 @@ def main_table(scores: pd.DataFrame) -> pd.DataFrame:
     frame = wide(plain_rows(scores))
     rows = []
     for (model, dataset, explainer), part in groups(frame):
-        error = bootstrap_mean(column(part, "direction_error"), rng=stream(model, dataset, explainer))
+        error = bootstrap_mean(column(part, "compass/direction_error"), rng=stream(model, dataset, explainer))
         over = bootstrap_mean(column(part, "excess_error"), rng=stream(model, dataset, explainer, "excess"))
         box = frame[(frame["model"] == model) & (frame["dataset"] == dataset) & (frame["explainer"] == BOX)]
         gap = _gap(part, box, stream(model, dataset, explainer, "gap"))
@@ -77,7 +77,7 @@ def _gap(part: pd.DataFrame, box: pd.DataFrame, rng: np.random.Generator) -> Est
     both = part.merge(box, on="sample", suffixes=("", " box"))
     if not len(both):
         return Estimate(np.nan, np.nan, np.nan, np.nan, 0, 0)
-    return paired_difference(column(both, "direction_error"), column(both, "direction_error box"), rng=rng)
+    return paired_difference(column(both, "compass/direction_error"), column(both, "compass/direction_error box"), rng=rng)
 
 
 def plain(table: pd.DataFrame) -> tuple[tuple[Any, ...], ...]:
@@ -133,7 +133,7 @@ def estimators_finding(scores: pd.DataFrame) -> Finding | None:
     """Peak against circular mean (creg2026 B.2)."""
     rows = []
     for (model, dataset, explainer), part in groups(wide(plain_rows(scores))):
-        pairs = np.column_stack([column(part, "direction_error"), column(part, "mean_direction_error")])
+        pairs = np.column_stack([column(part, "compass/direction_error"), column(part, "mean_direction_error")])
         if explainer.startswith("control/") and explainer != BOX:
             continue
         found = bootstrap_statistic(pairs, _pearson, rng=stream(model, dataset, explainer, "r"), resamples=400)
@@ -191,7 +191,7 @@ def labels(shares: Floats, errors: Floats) -> list[str | None]:
 def labels_finding(keys: pd.DataFrame, shares: Floats, scores: pd.DataFrame) -> Finding | None:
     """Share of each label, per explainer. `keys` and `shares` are the details of direction_error."""
     rows = plain_rows(scores)
-    rows = rows[rows["metric"] == "direction_error"][[*GROUP, "sample", "value"]]
+    rows = rows[rows["metric"] == "compass/direction_error"][[*GROUP, "sample", "value"]]
     at = keys.reset_index().merge(rows, on=[*GROUP, "sample"], how="inner")
     if at.empty:
         return None

@@ -94,6 +94,7 @@ class Judge:
 
     @cached_property
     def _blocks(self) -> pd.DataFrame:
+        # no claim is about PID, whose exact scores take longest
         return block_scores(self.rows[self.rows["explainer"].map(lambda name: not name.startswith("modality/pid"))])
 
     def blocks(self, which: Scenario, base: str) -> pd.DataFrame:

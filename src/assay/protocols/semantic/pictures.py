@@ -9,6 +9,7 @@ import numpy as np
 
 from assay.datasets.segmentation.scene import CLASS
 from assay.kernel.errors import BadInput
+from assay.kernel.registry import label
 from assay.kernel.typing import Image, Map, Mask
 from assay.protocols.semantic.levels import predictions
 from assay.protocols.semantic.overlay import stretch
@@ -29,11 +30,12 @@ def gallery(run: Run, dataset: Dataset, out: str | Path, *, explainer: str, mode
     from PIL import ImageDraw
 
     table = predictions(run)
-    table = table[(table["model"] == model) & (table["explainer"] == explainer)].dropna(subset=["sss", "correct"])
+    here = (table["model"] == model) & (table["explainer"] == explainer) & (table["dataset"] == label(dataset))
+    table = table[here].dropna(subset=["sss", "correct"])
     if table.empty:
-        raise BadInput(f"{run.path} has no scored rows of {model} with {explainer}.")
+        raise BadInput(f"{run.path} has no scored rows of {model} with {explainer} on {label(dataset)}.")
     samples = {sample.id: sample for sample in dataset.load(0, len(dataset))}
-    maps = _maps(run, model, explainer)
+    maps = _maps(run, (model, explainer, label(dataset)))
     known = table[table["sample"].isin(samples) & table["sample"].isin(maps)]
     shown = [(", ".join(kind), rows.head(columns)) for kind, rows in kinds(known) if len(rows)]
     height = len(shown) * (_SIDE + 2 * _TEXT)
@@ -52,13 +54,13 @@ def gallery(run: Run, dataset: Dataset, out: str | Path, *, explainer: str, mode
     return Path(out)
 
 
-def _maps(run: Run, model: str, explainer: str) -> dict[str, Map]:
+def _maps(run: Run, wanted: tuple[str, str, str]) -> dict[str, Map]:
     found: dict[str, Map] = {}
     for shard in run.shards():
         kept = shard.maps()
         for cell in shard.cells:
-            _, by, method, *_ = cell["place"]
-            if (by, method) == (model, explainer):
+            _, model, explainer, dataset, *_ = cell["place"]
+            if (model, explainer, dataset) == wanted:
                 for position, parts in kept.get(cell["id"], {}).items():
                     if "visual" in parts:
                         found[shard.samples[position]] = np.asarray(parts["visual"], dtype=np.float32)

@@ -1,0 +1,84 @@
+"""A user's own vision-language model on the grid: accuracies and every local score, without a known mechanism."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from assay.datasets.grid import generate
+from assay.engine.run import run
+from assay.kernel.answers import read_answer
+from assay.kernel.spec import Spec
+
+pytest.importorskip("transformers")
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from tests.models.tiny_llava import make_module, make_processor
+
+    where = tmp_path_factory.mktemp("llava")
+    processor = make_processor()
+    make_module(processor).save_pretrained(where)
+    processor.save_pretrained(where)
+    return where
+
+
+def test_any_vlm_runs_on_the_grid(model: Path, tmp_path: Path) -> None:
+    spec = Spec.parse(
+        {
+            "protocol": "grid",
+            "models": [{"name": "vlm", "path": str(model), "max_new_tokens": 1}],
+            "datasets": [{"name": "grid", "buckets": ["D1_M_F0_d0.3", "D1_A_F1_d0.7"], "per_bucket": 2, "cell": 16}],
+            "explainers": ["control/uniform", "attention/rollout", "gradient/input_x_gradient"],
+        }
+    )
+    finished = run(spec, tmp_path, workers=0)
+    scores = finished.scores()
+    for explainer in ("attention/rollout", "gradient/input_x_gradient"):
+        own = scores[scores["explainer"] == explainer].set_index("metric")["value"]
+        assert np.isfinite(own["mass"]).any()
+        assert np.isfinite(own["iou"]).any()
+        assert np.isnan(own["own_mass"]).all()  # nobody knows what it must use
+    reasons = scores[scores["metric"] == "own_mass"]["reason"].unique().tolist()
+    assert reasons == ["the sample has no truth for this"]
+    [accuracy] = [found for found in finished.findings() if found.title == "Right answers on pure samples"]
+    assert len(accuracy.rows) == 2
+    assert 0 <= accuracy.rows[0][4] <= 1
+
+
+def test_what_a_talking_model_says_is_read_as_an_answer() -> None:
+    count, exist = (generate(name, 1, cell=8)[0] for name in ("D1_M_F0_d0.3", "D1_A_F1_d0.7"))
+    assert count.choices[:3] == ("0", "1", "2")
+    assert exist.choices == ("yes", "no")
+    assert count.answer in count.choices
+    said = read_answer("There are 3 red circles.", count.choices)
+    assert said is not None
+    assert said.answer == "3"
+    said = read_answer("Yes, there is one.", exist.choices)
+    assert said is not None
+    assert said.answer == "yes"
+
+
+def test_the_shipped_vlm_twins_are_what_they_say(tmp_path: Path) -> None:
+    from assay.kernel.errors import BadInput
+    from assay.models import load_model
+
+    try:
+        load_model("gridvlm.pure"), load_model("gridvlm.spur")
+    except BadInput:
+        pytest.skip("gridvlm is not shipped here")
+    spec = Spec.parse(
+        {
+            "protocol": "grid",
+            "models": ["gridvlm.pure", "gridvlm.spur"],
+            "datasets": [{"name": "grid", "buckets": ["D1_M_F0_d0.3", "D2_M_F0_d0.3"], "per_bucket": 6}],
+            "explainers": ["control/oracle", "attention/rollout"],
+        }
+    )
+    findings = run(spec, tmp_path, workers=0).findings()
+    assert findings[0].title == "Which twin made this explanation?"
+    oracle = next(row for row in findings[0].rows if row[1] == "control/oracle")
+    assert oracle[2] == 1.0

@@ -1,0 +1,119 @@
+"""The paper's tables, figures and claims, from a small run of a shipped classifier."""
+
+import numpy as np
+import pytest
+
+from assay.engine.run import run as carry_out
+from assay.kernel.spec import Spec
+from assay.protocols.paper import paper
+from assay.protocols.pixel.frames import Scored, paper_name
+from assay.protocols.pixel.tables import identical
+from assay.protocols.published import load
+
+EFFORT = {"budget": 160, "trials": 2, "error": 0.1}
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    spec = {
+        "protocol": {"name": "pixel", "effort": EFFORT},
+        "models": ["pixelnet.cnn"],
+        "datasets": [{"name": "shortcut", "n": 10}],
+        "explainers": [
+            {"name": "control/planted_shapley", "effort": EFFORT},
+            "control/planted_deletion",
+            "control/random",
+            "gradient/gradient",
+            "gradient/input_x_gradient",
+            "cam/gradcam",
+        ],
+        "keep_maps": False,
+    }
+    return carry_out(Spec.parse(spec), tmp_path_factory.mktemp("pixel"), workers=0)
+
+
+def test_every_table_and_figure_is_there(finished):
+    found = finished.findings()
+    sections = [finding.section.partition(":")[0] for finding in found]
+    assert sections == [
+        "", "Tables 1 and 2", "Table 3 and figure 2", "Table 3 and figure 2", "Table 4", "Table 5", "Figure 3",
+    ]  # fmt: skip
+    verdict, _, _, curves, board, places, close_ups = found
+    assert {row[2] for row in verdict.rows} == {"control/random", "gradient/gradient", "gradient/input_x_gradient",
+                                                "cam/gradcam"}  # fmt: skip
+    assert [figure.kind for figure in curves.figures] == ["lines", "lines"]
+    for figure in curves.figures:
+        for series in figure.series:
+            assert series.x == tuple(range(26))
+    deletion = {series.name: series.y for series in curves.figures[0].series}
+    assert deletion["Ours"][0] == 1.0
+    assert deletion["Ours"][-1] < 0.2 < deletion["control/random"][-1]
+    ours = next(row for row in board.rows if row[1] == "Ours")
+    np.testing.assert_allclose(ours[3:9], 1.0)
+    assert len(places.rows) == 3
+    assert {figure.kind for figure in close_ups.figures} == {"grid"}
+
+
+def test_the_truth_of_the_shipped_classifier_deletes_fastest(finished):
+    """The paper's sanity check on orders that do not know the patch; SD, which does, is a matter of more images."""
+    scored = Scored(finished)
+    for metric, sign in (("deletion", 1), ("addition", -1)):
+        for name in ("control/random", "cam/gradcam", "gradient/input_x_gradient"):
+            truth = "control/planted_shapley"
+            [ours] = [e for e in scored.explainers("pixelnet.cnn") if e.startswith(truth)]
+            gap = scored.difference("pixelnet.cnn", metric, name, ours)
+            assert sign * gap.value > 0
+    lines = [line for finding in finished.findings() for line in finding.sentences if "the truth's" in line]
+    assert len(lines) == 2
+
+
+def test_accuracies_are_those_of_the_rows(finished):
+    [row] = next(f for f in finished.findings() if f.section.startswith("Tables 1")).rows
+    scores = finished.scores()
+    once = scores[(scores["metric"] == "dominant") & (scores["explainer"] == "cam/gradcam")]
+    assert row[2] == pytest.approx((once["answer"] == once["expected"]).mean())
+    assert row[3] == pytest.approx(once["value"].mean())
+
+
+def test_claims_are_judged_and_tables_set_side_by_side(finished):
+    shown = paper("004", finished)
+    assert {claim.verdict for claim in shown.claims} <= {"agree", "disagree", "cannot tell"}
+    first = shown.claims[0]
+    assert (first.where, first.verdict) == ("Table 1", "agree")
+    where = {claim.where for claim in shown.claims}
+    assert {"Table 1", "Table 3", "section 4.3", "section 4.4", "Table 5"} <= where
+    three, four = shown.tables
+    row = next(row for row in three.rows if row[1] == "Gradient")
+    assert row[2] == 0.835
+    assert row[3] == pytest.approx(Scored(finished).mean("pixelnet.cnn", "deletion", "gradient/gradient").value)
+    assert next(row for row in four.rows if row[1] == "LIME")[3] is None
+    assert "DeepLift" in three.about
+
+
+def test_what_the_paper_printed_is_whole_and_its_twins_are_flagged():
+    published = load("pixel")
+    assert published.paper == "004"
+    three = published.tables["Table 3"]
+    rows = {row[0]: row[1:] for row in three.rows}
+    assert rows["DeepLift"] == rows["IxG"]
+    assert rows["GBP"][:2] == rows["Deconvnet"][:2]
+    assert rows["GBP"][4:6] == rows["Deconvnet"][4:6]
+    for at in range(0, 12, 2):
+        deletion = [row[at] for row in rows.values() if row[at] is not None]
+        addition = [row[at + 1] for row in rows.values() if row[at + 1] is not None]
+        assert rows["Ours"][at] == min(deletion)
+        assert rows["Ours"][at + 1] == max(addition)
+    assert published.tables["Table 1"].column("C10 DR")[1] == 56.39
+
+
+def test_explainers_with_the_same_curves_are_named(finished):
+    scored = Scored(finished)
+    assert identical(scored, "pixelnet.cnn") == []
+    rows = scored.rows
+    copy = rows[rows["explainer"] == "cam/gradcam"].assign(explainer="gradient/deeplift")
+    import pandas as pd
+
+    doubled = Scored(finished)
+    doubled.__dict__["rows"] = pd.concat([rows, copy], ignore_index=True)
+    assert identical(doubled, "pixelnet.cnn") == [("Grad-CAM", "DeepLift")]
+    assert paper_name("gradient/gradient(channels=max)") == "Gradient"
