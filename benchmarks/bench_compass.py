@@ -12,6 +12,7 @@ import math
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -82,15 +83,16 @@ def trace(readout: float) -> None:
 
     torch.set_num_threads(1)
     samples = GridRelations(64).load(0, 64)
+    answers = [str(sample.answer) for sample in samples]
     for name in ("gridprog.pure", "gridnet.pure"):
-        model = load_model(name)
-        answers = [str(sample.answer) for sample in samples]
-        Session(model, samples, answers).trace([next(iter(model.layers))], ("activations",))  # type: ignore[attr-defined]
+        model: Any = load_model(name)
+        layers = list(model.layers)[:1]
+        Session(model, samples, answers).trace(layers, ("activations",))
         spent = []
         for _ in range(5):
             session = Session(model, samples, answers)
             assert session.inputs is not None  # encoded beforehand: the trace alone is timed
-            spent.append(cpu(lambda s=session: s.trace([next(iter(model.layers))], ("activations",))))  # type: ignore[misc, attr-defined]
+            spent.append(cpu(partial(session.trace, layers, ("activations",))))
         each = statistics.median(spent) / len(samples)
         share = 100 * readout / each
         print(

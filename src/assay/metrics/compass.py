@@ -6,6 +6,8 @@ as the eye sees them: 0 is right, 90 is up.
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, ClassVar, Literal, get_args
@@ -14,11 +16,12 @@ import numpy as np
 
 from assay.kernel.card import Card
 from assay.kernel.errors import BadInput
-from assay.metrics.arrays import Array, Floats, Scratch, as_maps, is_tensor, score, tidy, to_numpy
+from assay.metrics.arrays import Array, Floats, as_maps, flatten, is_tensor, tidy, to_numpy
 from assay.metrics.problems import Problem, Reasons, first, map_problem, problems
-from assay.metrics.sectors import far_mass, sector_mass
+from assay.metrics.sectors import Rays, far_mass, rays_around, sector_mass, sector_mass_of_tensor
 
 Estimator = Literal["peak", "mean"]
+_FAINT = 1e-250  # sums below (or above its inverse) are done again with more care
 
 
 def compass(maps: Any, reference: Any, target: Any, sectors: int = 8, sigma: float = 1.2, aspect: Any = 1.0) -> Array:
@@ -38,30 +41,43 @@ def compass(maps: Any, reference: Any, target: Any, sectors: int = 8, sigma: flo
     maps = as_maps(maps)
     n, height, width = maps.shape
     _check_parameters(sectors, sigma)
-    scratch = Scratch()
+    a, b = _points(reference, n, "reference").T, _points(target, n, "target").T
+    tall = _aspects(aspect, n)
+    precision = _precision(a, b, tall, sigma)
 
-    def formula(xp: ModuleType, maps: Array, a: Array, b: Array, tall: Array) -> Array:
-        maps, usable = tidy(xp, maps)
-        # Maps last, see `sector_mass`.
-        evidence = (
-            xp.where(maps.T > 0, maps.T, 0.0)
-            if xp is not np
-            else np.maximum(maps.T, 0.0, out=scratch.array("evidence", maps.T.shape, np.float64))
-        )
-        at, flat = to_numpy(a).T, to_numpy(tall)[:, 0]
-        precision = _precision(at, to_numpy(b).T, flat, sigma)
-        evidence = evidence.reshape(height, width, -1)
-        mass = sector_mass(xp, evidence, at, precision, sectors, flat, scratch).T  # creg2026 Eq. 2
-        total = mass.sum(-1)[:, None]
-        # The common factor of all weights cancels in Eq. 2, so evidence so far away that it underflows still counts.
-        for i in np.flatnonzero((to_numpy(total)[:, 0] < 1e-250) & np.isfinite(precision)).tolist():
-            mass[i] = far_mass(xp, evidence[:, :, i], at[:, i], precision[i], sectors, flat[i])
-            total[i] = mass[i].sum()
-        usable = usable[:, None] & (total > 0)
-        return xp.where(usable, mass / xp.where(usable, total, 1.0), float("nan"))
+    def again(xp: ModuleType, evidence: Array, i: int) -> Array:
+        """Evidence so far away that its weight is 0 counts relative to the nearest: the common factor cancels."""
+        return far_mass(xp, evidence.reshape(height, width), a[:, i], precision[i], tall[i], sectors)
 
-    points = _points(reference, n, "reference"), _points(target, n, "target")
-    return score(formula, maps, *points, _aspects(aspect, n)[:, None])
+    apart = np.isfinite(precision)
+    if is_tensor(maps):
+        rays = rays_around(a, precision, tall, sectors, (height, width))
+        return _shares_of_tensor(maps, rays, apart, again)
+    return _shares(maps, sector_mass(maps, a, precision, tall, sectors), apart, again)  # creg2026 Eq. 2
+
+
+def _shares(maps: Any, mass: Floats, apart: Any, again: Callable[[ModuleType, Array, int], Array]) -> Floats:
+    total = mass.sum(-1)
+    for i in np.flatnonzero(~((total > _FAINT) & (total < 1 / _FAINT)) & apart).tolist():
+        one, usable = tidy(np, maps[i].reshape(1, -1).astype(np.float64))
+        mass[i] = again(np, np.maximum(one[0], 0.0), i) if usable[0] else np.nan
+        total[i] = mass[i].sum()
+    mass[~((total > 0) & apart)] = np.nan
+    with np.errstate(invalid="ignore"):
+        return np.asarray(mass / total[:, None])
+
+
+def _shares_of_tensor(maps: Any, rays: Rays, apart: Any, again: Callable[[ModuleType, Array, int], Array]) -> Array:
+    torch = sys.modules["torch"]
+    maps = maps.float() if not maps.is_floating_point() or maps.itemsize < 4 else maps
+    tidied, usable = tidy(torch, flatten(maps))
+    evidence = tidied.clamp(min=0)
+    mass = sector_mass_of_tensor(torch, evidence.reshape(maps.shape), rays).T
+    for i in np.flatnonzero((to_numpy(mass.sum(-1)) < _FAINT) & apart).tolist():
+        mass = torch.cat([mass[:i], again(torch, evidence[i], i)[None], mass[i + 1 :]])
+    total = mass.sum(-1)[:, None]
+    usable = usable[:, None] & (total > 0) & torch.as_tensor(apart, device=maps.device)[:, None]
+    return torch.where(usable, mass / torch.where(usable, total, 1.0), float("nan"))
 
 
 def excess(
@@ -83,9 +99,8 @@ def excess(
     n = len(maps)
     a, b, tall = _points(reference, n, "reference").T, _points(target, n, "target").T, _aspects(aspect, n)
     precision = np.nan_to_num(_precision(a, b, tall, sigma), posinf=0.0)
-    flat = np.ascontiguousarray(counted.transpose(1, 2, 0))
-    weight = sector_mass(np, flat, a, precision, sectors, tall, Scratch()).T
-    spread = np.sqrt(sector_mass(np, flat, a, 2 * precision, sectors, tall, Scratch()).T)
+    weight = sector_mass(counted, a, precision, tall, sectors)
+    spread = np.sqrt(sector_mass(counted, a, 2 * precision, tall, sectors))
     held = weight > 1e-9 * weight.max(-1, keepdims=True)
     standing = shares * weight.sum(-1, keepdims=True) - weight  # in units of the map's weighted mean
     found = np.where(held, standing / np.where(held, spread, 1.0), np.inf)

@@ -1,7 +1,36 @@
-"""Conformance kits: what a third party runs on its own parts to prove them right."""
+"""Conformance kits: what a third party runs on its own parts to prove them right.
+
+    from assay.testing import check_explainer
+
+    def test_mine():
+        check_explainer(MyExplainer())
+
+`check_*` raises and names every law that is broken; `*_laws` gives the laws as a list. The pytest plug-in
+(`assay.testing.plugin`) does the same for everything named under `assay_check` in the pytest configuration.
+"""
 
 from __future__ import annotations
 
-from assay.testing.vlm import Law, vlm_laws
+from assay.testing.dataset import check_dataset, dataset_laws
+from assay.testing.explainer import check_explainer, explainer_laws
+from assay.testing.law import Broken, Law
+from assay.testing.metric import check_metric, metric_laws
+from assay.testing.model import check_model, model_laws
+from assay.testing.vlm import vlm_laws
+from assay.testing.worlds import World, worlds_for
 
-__all__ = ["Law", "vlm_laws"]
+__all__ = [
+    "Broken",
+    "Law",
+    "World",
+    "check_dataset",
+    "check_explainer",
+    "check_metric",
+    "check_model",
+    "dataset_laws",
+    "explainer_laws",
+    "metric_laws",
+    "model_laws",
+    "vlm_laws",
+    "worlds_for",
+]

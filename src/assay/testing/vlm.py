@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,21 +15,13 @@ from assay.kernel.sample import Sample
 from assay.models.vlm_adapter import VLM
 from assay.probe.session import Session
 from assay.probe.zero import Zero
+from assay.testing.law import Law, tried
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 _CLOSE = 1e-3  # relative, of probabilities: float32 through other kernels, padding and reused states
 _ROUNDED = 0.05  # where a thumbnail is downscaled to 256 levels by the processor, and without rounding here
-
-
-@dataclass(frozen=True)
-class Law:
-    """`found` says what was compared, and where it broke."""
-
-    name: str
-    holds: bool
-    found: str
 
 
 def vlm_laws(model: VLM, samples: Sequence[Sample], answers: Sequence[str]) -> list[Law]:
@@ -43,14 +36,7 @@ def vlm_laws(model: VLM, samples: Sequence[Sample], answers: Sequence[str]) -> l
         "masking words touches question tokens only": _words,
         "a visual token is of its own cell of the image": _cells,
     }
-    found = []
-    for name, law in laws.items():
-        try:
-            broken = law(model, samples, answers)
-        except Exception as error:  # a law that cannot be tried does not hold
-            broken = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
-        found.append(Law(name, not broken, broken or "holds"))
-    return found
+    return [tried(name, partial(law, model, samples, answers)) for name, law in laws.items()]
 
 
 def _own_probability(model: VLM, samples: Sequence[Sample], answers: Sequence[str]) -> str:
