@@ -11,8 +11,10 @@ from assay.cli.console import print_table
 
 
 def score(
-    maps: Annotated[Path, typer.Option(help="Attribution maps, (n, h, w), .npy")],
-    masks: Annotated[Path, typer.Option(help="Truth masks, (n, H, W), .npy; non-zero = belongs to the truth.")],
+    maps: Annotated[Path, typer.Option(help="Attribution maps: .npy (n, h, w), .npz or a folder of .npy files.")],
+    masks: Annotated[
+        Path, typer.Option(help="Truth masks, the same way, paired by name; non-zero = belongs to the truth.")
+    ],
     metrics: Annotated[
         list[str] | None,
         typer.Option(

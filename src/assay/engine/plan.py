@@ -189,7 +189,10 @@ def _cell(
     start: int,
     stop: int,
 ) -> Cell:
-    fields = {**shared, "explainer": _identity(explainer), "shard": [start, stop]}
+    method = _identity(explainer)
+    if hasattr(explainer, "revision"):  # one that reads files: other content is another explanation
+        method["revision"] = _told("explainer", explainer, lambda: str(explainer.revision))
+    fields = {**shared, "explainer": method, "shard": [start, stop]}
     return Cell(label(protocol), label(model), label(explainer), label(dataset), start, stop, fields)
 
 

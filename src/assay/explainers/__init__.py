@@ -13,4 +13,5 @@ DECLARES = (
     "interaction",
     "modality",
     "planted",
+    "elsewhere",
 )

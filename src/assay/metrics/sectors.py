@@ -44,8 +44,8 @@ class Rays:
 def _slopes(sectors: int) -> tuple[Floats, int, int]:
     """Slopes (2, k, 1, 1) of the rays to the right and to the left, how many are right, and the sector straight down.
 
-    The ray between sectors k - 1 and k leaves at (k - 1/2) * 360 / sectors degrees. The small term puts a cell that lies
-    exactly on a ray on the same side of it in every quadrant, whatever the rounding.
+    The ray between sectors k - 1 and k leaves at (k - 1/2) * 360 / sectors degrees. The small term puts a cell that
+    lies exactly on a ray on the same side of it in every quadrant, whatever the rounding.
     """
     turns = (np.arange(1, sectors + 1) - 0.5 - 1e-9) / sectors
     first = int((turns <= 0.75).sum())

@@ -10,7 +10,7 @@ import pandas as pd
 
 from assay.kernel.claim import Agreement, Claim, Comparison
 from assay.protocols.grid.beside import METHODS, beside_tables, explainer_of
-from assay.protocols.grid.frames import CROSS, PURE, SPUR, families, mean_with_interval, of_method, show, tidy
+from assay.protocols.grid.frames import CROSS, PURE, SPUR, families, mean_with_interval, show, tidy
 from assay.protocols.grid.judging import NOTHING, SAME, Judge, above, below, between, same, share
 from assay.protocols.grid.rq2 import dime_gain, effect
 from assay.protocols.grid.rq3 import depths, shape
@@ -74,8 +74,8 @@ def _diagnosis(judge: Judge, told: pd.DataFrame) -> Iterator[Claim]:
     change = judge.change("DIME", "mass")
     yield judge.claim("DIME gives the spur twin about the RMA it gives the pure twin", "section 5.2; tables 5, 7",
                       "0.279 against 0.272", change, same(change), margin)  # fmt: skip
-    for method, base in METHODS.items():
-        row = of_method(told, base)
+    for method in METHODS:
+        row = told[told["explainer"] == explainer_of(judge.rows, method)]
         best = row.iloc[0] if len(row) else None
         found = NOTHING if best is None else Estimate(
             best["auc"], np.nan, best["low"], best["high"], int(best["samples"]), 0

@@ -29,6 +29,7 @@ from assay.statistics import Estimate
 SECTION = "RQ2: relations, or the volume of the mask?"
 FLOORS, CEILING = ("control/random", "control/uniform"), "control/oracle"
 _EFFECTS = ("mass", "corrected_mass", "iou")
+_SCALED = ("own_mass", "mass", "iou", "own_words")
 
 
 def effect(rows: pd.DataFrame, explainer: str, metric: str, column: str, high: float, low: float) -> Estimate:
@@ -120,22 +121,24 @@ def _volume(rows: pd.DataFrame, family: str) -> Finding:
 def _scale(rows: pd.DataFrame, family: str) -> Finding:
     """Every score between its floor and its ceiling: 0 is the better of the floors, 1 the oracle."""
     table: list[tuple[Scalar, ...]] = []
-    series = []
-    for metric in ("own_mass", "mass", "iou", "own_words"):
+    places: dict[str, dict[str, float]] = {}
+    for metric in _SCALED:
         mine = rows[rows["metric"] == metric]
         means = mine.groupby("explainer")["value"].mean()
         counts = mine.groupby("explainer")["value"].agg(["count", "size"])
         floor = max((float(means.get(name, np.nan)) for name in FLOORS), default=np.nan)
         ceiling = float(means.get(CEILING, np.nan))
-        names = _explainers(rows, metric)
-        shown = []
-        for name in names:
+        for name in _explainers(rows, metric):
             where = (float(means[name]) - floor) / (ceiling - floor)
             used, of = counts.loc[name]
             table.append((metric, name, number(means[name]), f"{used}/{of}", number(floor), number(ceiling),
                           number(where)))  # fmt: skip
-            shown.append(number(where))
-        series.append(Series(metric, tuple(names), tuple(shown)))  # type: ignore[arg-type]  # floats or None
+            places.setdefault(name, {})[metric] = where
+    series = tuple(
+        Series(name, _SCALED, tuple(_known(own.get(metric, np.nan)) for metric in _SCALED))
+        for name, own in places.items()
+        if name != "control/inverse_oracle"  # far below all others: it would take the whole scale of colours
+    )
     return Finding(
         title=f"Between floor and ceiling: {family}, {PURE.name}",
         about="`place` is 0 at the better of noise and the same score everywhere, and 1 at the oracle, which knows "
@@ -144,8 +147,12 @@ def _scale(rows: pd.DataFrame, family: str) -> Finding:
         columns=("score", "explainer", "mean", "used", "floor", "ceiling", "place"),
         rows=tuple(table),
         section=SECTION,
-        figures=(Figure(f"Place between floor and ceiling: {family}", "grid", "explainer", "place", tuple(series)),),
+        figures=(Figure(f"Place between floor and ceiling: {family}", "grid", "score", "place", series),),
     )
+
+
+def _known(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None
 
 
 def _dime(rows: pd.DataFrame, family: str) -> Iterator[Finding]:

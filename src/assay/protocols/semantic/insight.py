@@ -12,7 +12,7 @@ from assay.kernel.finding import Figure, Finding, Series
 from assay.kernel.identity import generator
 from assay.protocols.semantic.classes import bias, confusable, extremes
 from assay.protocols.semantic.levels import KEYS, per_class, per_image, predictions
-from assay.protocols.semantic.reasons import against_confidence, quadrants
+from assay.protocols.semantic.reasons import against_confidence, against_size, quadrants
 from assay.statistics import Estimate, adjust, bootstrap_mean, paired_difference
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def insight(run: Run) -> list[Finding]:
     if table["sss"].notna().sum() == 0:
         return []
     methods = table[~table["explainer"].str.startswith("control/")]  # controls are a yardstick, not a way to explain
-    parts = (quadrants, against_confidence, extremes, bias, confusable) if len(methods) else ()
+    parts = (quadrants, against_confidence, against_size, extremes, bias, confusable) if len(methods) else ()
     return [_overview(table), *(finding for part in parts if (finding := part(methods)) is not None)]
 
 

@@ -65,30 +65,47 @@ def quadrants(table: pd.DataFrame) -> Finding | None:
 
 def against_confidence(table: pd.DataFrame) -> Finding | None:
     """Whether SSS says something that confidence does not."""
+    return _against(
+        table, "confidence", ("the surer, the more spurious", "the surer, the less spurious"),
+        "SSS against confidence",
+        "Spearman's ρ between the SSS of an explanation and the model's probability of what is explained, with a 95 % "
+        "interval over images. Near 0, SSS says something that confidence does not.",
+    )  # fmt: skip
+
+
+def against_size(table: pd.DataFrame) -> Finding | None:
+    """How much of SSS is the size of the object: coarse maps cannot keep within small ones."""
+    return _against(
+        table, "outside", ("the smaller the object, the higher SSS", "the smaller the object, the lower SSS"),
+        "SSS against the size of the object",
+        "Spearman's ρ between SSS and the share of the image outside the class, with a 95 % interval over images. Where "
+        "it is high, a difference in SSS between classes or datasets may be one of size: look at `gain`.",
+    )  # fmt: skip
+
+
+def _against(table: pd.DataFrame, column: str, ways: tuple[str, str], title: str, about: str) -> Finding | None:
     rows: list[tuple[Any, ...]] = []
     series: list[Series] = []
     sentences = []
-    for keys, group in table.dropna(subset=["sss", "confidence"]).groupby(KEYS, sort=True):
-        if len(group) < _FEWEST or min(group["confidence"].nunique(), group["sss"].nunique()) < 3:
+    for keys, group in table.dropna(subset=["sss", column]).groupby(KEYS, sort=True):
+        if len(group) < _FEWEST or min(group[column].nunique(), group["sss"].nunique()) < 3:
             continue
-        rng = generator(0, "\0".join(map(str, keys)), "semantic/correlation")
-        rho = spearman(group["sss"], group["confidence"], rng=rng, clusters=group["image"])
+        rng = generator(0, "\0".join(map(str, keys)), f"semantic/{column}")
+        rho = spearman(group["sss"], group[column], rng=rng, clusters=group["image"])
         rows.append((*keys, rho.value, rho.low, rho.high, rho.n))
         told = f"(ρ {rho.value:.2f} [{rho.low:.2f}, {rho.high:.2f}])"
-        way = "the surer, the more spurious" if rho.low > 0 else "the surer, the less spurious"
-        shown = way if rho.low > 0 or rho.high < 0 else "no monotone relation is shown"
+        shown = ways[0] if rho.low > 0 else ways[1] if rho.high < 0 else "no monotone relation is shown"
         sentences.append(f"{keys[0]} with {keys[2]} on {keys[1]}: {shown} {told}.")
         if len(series) < _DRAWN:
-            series.append(Series(f"{keys[0]} · {keys[2]}", tuple(group["confidence"]), tuple(group["sss"])))
+            series.append(Series(f"{keys[0]} · {keys[2]}", tuple(group[column]), tuple(group["sss"])))
     if not rows:
         return None
     return Finding(
-        title="SSS against confidence",
-        about="Spearman's ρ between the SSS of an explanation and the model's probability of what is explained, with a "
-        "95 % interval over images. Near 0, SSS says something that confidence does not.",
+        title=title,
+        about=about,
         sentences=tuple(sentences),
         columns=(*KEYS, "rho", "low", "high", "predictions"),
         rows=tuple(rows),
         section=SECTION,
-        figures=(Figure("SSS against confidence", "points", "confidence", "SSS", tuple(series)),),
+        figures=(Figure(title, "points", column, "SSS", tuple(series)),),
     )
