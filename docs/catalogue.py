@@ -58,8 +58,8 @@ def slug(card: Card) -> str:
 _EXPLAINERS = """Each links to a page with what it computes, what it needs of a model, its parameters, where it comes
 from and how it departs from there. `assay ls explainers` prints the same list. Pictures show the twin that reasons
 (`gridprog.pure` unless the page says otherwise) on one question of the grid world."""
-_METRICS = """Metrics on arrays. What a score can and cannot tell stands in [what each score can tell](../concepts/scores.md);
-scores that protocols make of whole explanations are listed with [the protocols](protocols.md)."""
+_METRICS = """Metrics on arrays. Read also [what each score can tell, and what it cannot](../concepts/scores.md). Scores
+that protocols make of whole explanations are listed with [the protocols](protocols.md)."""
 
 
 def _index(kind: Any, title: str, about: str) -> str:
@@ -102,13 +102,22 @@ def metric_page(cls: Any) -> str:
     better = {"higher": "higher is better", "lower": "lower is better", "none": "neither way is better"}[card.direction]
     lines = [f"# {card.name}", "", f"{_sentence(card.summary)}", "", "## What it computes", "", _formula(cls), ""]
     lines += ["| | |", "|---|---|", f"| direction | {better} |", f"| range | {_range(card)} |"]
-    lines += [f"| floor, ceiling | {_cell(card.floor) or '-'}, {_cell(card.ceiling) or '-'} |", f"| version | {card.version} |", ""]
+    lines += [
+        f"| floor, ceiling | {_cell(card.floor) or '-'}, {_cell(card.ceiling) or '-'} |",
+        f"| version | {card.version} |",
+        "",
+    ]
     lines += _on_known_maps(cls) + _origin(card) + _parameters(cls)
     return "\n".join(lines)
 
 
 def _protocols() -> str:
-    lines = ["# Protocols and their scores", "", "What `assay ls protocols` lists, with every score a protocol gives.", ""]
+    lines = [
+        "# Protocols and their scores",
+        "",
+        "What `assay ls protocols` lists, with every score a protocol gives.",
+        "",
+    ]
     for name, cls in sorted(registered("protocol").items()):
         lines += [f"## {name}", "", _sentence(cls.card.summary), ""]
         required = [f for f in dataclasses.fields(cls) if f.default is f.default_factory is dataclasses.MISSING]

@@ -1,6 +1,6 @@
 """Draw the pictures of the catalogue: every explainer on one grid sample, and the maps of known worth.
 
-    python docs/images/catalogue_pictures.py [NAME ...]
+python docs/images/catalogue_pictures.py [NAME ...]
 """
 
 from __future__ import annotations
@@ -71,7 +71,9 @@ def main(names: list[str]) -> None:
                 shown = resize_maps(np.abs(shown)[None], 48, 48)[0] if shown.shape[0] % 48 else blocks(shown, 48)
             image = Image.fromarray(samples[0].image).resize((SIDE, SIDE), Image.Resampling.BOX)
             both = np.hstack([np.asarray(image), np.full((SIDE, 4, 3), 255, np.uint8), heat(shown, SIDE)])
-            Image.fromarray(both).quantize(64).save(folder / f"{slug(registered('explainer')[name].card)}.png", optimize=True)
+            Image.fromarray(both).quantize(64).save(
+                folder / f"{slug(registered('explainer')[name].card)}.png", optimize=True
+            )
             print(f"{name} on {session.model.name}", flush=True)
             break
     if not names:

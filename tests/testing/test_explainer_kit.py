@@ -82,8 +82,6 @@ class Good:
         return [Attribution(np.full((4, 4), 0.5)) for _ in session.samples]
 
 
-
-
 @dataclass(frozen=True)
 class TooFew(Good):
     def __call__(self, session: Any) -> Any:
@@ -105,7 +103,7 @@ class Undeclared(Good):
 @dataclass(frozen=True)
 class GlobalNoise(Good):
     def __call__(self, session: Any) -> Any:
-        return [Attribution(np.random.random((4, 4))) for _ in session.samples]  # noqa: NPY002
+        return [Attribution(np.random.random((4, 4))) for _ in session.samples]
 
 
 @dataclass(frozen=True)

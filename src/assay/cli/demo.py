@@ -9,14 +9,14 @@ import typer
 
 from assay.cli.console import RUNS, spec_path
 
-SPECS = ("grid-quick",)
+SPECS = ("grid-quick", "audit-quick")
 
 
 def demo(
     out: Annotated[Path, typer.Option("--out", "-o", help="Where the runs and the page go.")] = RUNS / "demo",
     workers: Annotated[int | None, typer.Option(help="Worker processes; the number of cores if not given.")] = None,
 ) -> None:
-    """Put explainers to two twins, one that reasons and one that takes a shortcut; make the page."""
+    """Put explainers to two twins, one that reasons and one that takes a shortcut; audit the metrics; make the page."""
     from assay.engine.events import renderer
     from assay.engine.run import run
     from assay.kernel.spec import Spec

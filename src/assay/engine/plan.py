@@ -144,7 +144,7 @@ def _shared_fields(spec: Spec, protocol: Benchmark, model: ModelRecipe, dataset:
         "seed": spec.seed,
         "batch_size": spec.batch_size,
         "keep_maps": spec.keep_maps,
-        "protocol": _identity(protocol),
+        "protocol": _revised("protocol", protocol),
         "model": {**_identity(model), "revision": _told("model", model, lambda: model.revision)},
         "dataset": {**_identity(dataset), "revision": _told("dataset", dataset, lambda: dataset.revision)},
     }
@@ -180,6 +180,13 @@ def _identity(thing: Any) -> dict[str, Any]:
     return {**fields, "source": written} if written else fields
 
 
+def _revised(what: str, thing: Any) -> dict[str, Any]:
+    """The identity of a part that may have a `revision`: one that reads files, or runs code that a spec names."""
+    if not hasattr(type(thing), "revision"):
+        return _identity(thing)
+    return {**_identity(thing), "revision": _told(what, thing, lambda: str(thing.revision))}
+
+
 def _cell(
     shared: dict[str, Any],
     protocol: Benchmark,
@@ -189,10 +196,7 @@ def _cell(
     start: int,
     stop: int,
 ) -> Cell:
-    method = _identity(explainer)
-    if hasattr(explainer, "revision"):  # one that reads files: other content is another explanation
-        method["revision"] = _told("explainer", explainer, lambda: str(explainer.revision))
-    fields = {**shared, "explainer": method, "shard": [start, stop]}
+    fields = {**shared, "explainer": _revised("explainer", explainer), "shard": [start, stop]}
     return Cell(label(protocol), label(model), label(explainer), label(dataset), start, stop, fields)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,8 +11,8 @@ import numpy as np
 from assay.datasets.arrays import load_array
 from assay.kernel.attribution import resize_maps
 from assay.kernel.errors import BadInput
-from assay.kernel.registry import build, find, registered
-from assay.protocols.localize import score_maps
+from assay.kernel.registry import build, registered
+from assay.protocols.localize import score_maps, takes_masks
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -53,11 +52,6 @@ def score(maps: Any, masks: Any, metrics: Sequence[str] | None = None) -> pd.Dat
     table = pd.DataFrame(rows, columns=["sample", "metric", "value", "status", "reason"])
     order = {name: k for k, name in enumerate(chosen)}
     return table.sort_values("metric", key=lambda column: column.map(order), kind="stable", ignore_index=True)
-
-
-def takes_masks(metric: str) -> bool:
-    """Whether a metric is called with maps and masks, and nothing else."""
-    return list(inspect.signature(find("metric", metric).__call__).parameters)[1:] == ["maps", "masks"]
 
 
 def _named(given: Any, what: str) -> Mapping[int | str, _Array]:

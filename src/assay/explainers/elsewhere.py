@@ -1,8 +1,8 @@
 """Explanations made elsewhere: maps on disk, captum, pytorch-grad-cam. They are scored like any other.
 
-`captum` and `pytorch-grad-cam` objects explain a module with one output: `Answered`, which gives the raw score of the
-sample's answer for pixels (m, 3, H, W). It is the module that `make` is called with; `answered.inner` is the model's own
-module, where layers are found.
+Objects of captum and pytorch-grad-cam explain a module with one output: `Answered`, which gives the raw score of the
+sample's answer for pixels (m, 3, H, W). It is what `make` is called with; `answered.inner` is the model's own module,
+where layers are found.
 """
 
 from __future__ import annotations

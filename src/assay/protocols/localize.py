@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -9,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from assay.kernel.attribution import Attribution, Part, resize_maps
+from assay.kernel.registry import find
 from assay.kernel.row import Outcomes
 from assay.kernel.typing import Maps, Masks
 from assay.metrics.problems import outcomes
@@ -19,6 +21,11 @@ class MapMetric(Protocol):
 
     def __call__(self, maps: Any, masks: Any) -> Any: ...
     def problems(self, maps: Any, masks: Any) -> Sequence[Any]: ...
+
+
+def takes_masks(metric: str) -> bool:
+    """Whether a metric, named as in a spec, is called with maps and masks and nothing else."""
+    return list(inspect.signature(find("metric", metric).__call__).parameters)[1:] == ["maps", "masks"]
 
 
 def score_maps(metric: MapMetric, maps: Maps, masks: Masks) -> Outcomes:

@@ -25,7 +25,7 @@ def check_explainer(
 ) -> None:
     """Raise `Broken` (an AssertionError) that names every law the explainer breaks. Parameters as `explainer_laws`.
 
-        check_explainer(MyExplainer(), axioms=["finds"])
+    check_explainer(MyExplainer(), axioms=["finds"])
     """
     demand(label(explainer), explainer_laws(explainer, worlds=worlds, axioms=axioms, alone=alone))
 
@@ -118,7 +118,7 @@ def _values(found: Sequence[Attribution]) -> str:
 def _again(explainer: Any, world: World, found: Sequence[Attribution]) -> str:
     kept = np.random.get_state()
     try:
-        np.random.seed(12345)  # noqa: NPY002  the global state is what is tested
+        np.random.seed(12345)
         return _differ(list(explainer(_session(world))), found, within=0.0)
     finally:
         np.random.set_state(kept)

@@ -16,7 +16,8 @@ from assay.kernel.sample import Sample
 def surroundings(model: Model, samples: Sequence[Sample]) -> dict[str, Any]:
     """All that an explainer or a model could change and must not, by name."""
     found: dict[str, Any] = {f"the image of {sample.id}": sample.image.tobytes() for sample in samples}
-    found["NumPy's global random state"] = tuple(np.random.get_state()[1].tolist())  # type: ignore[union-attr]
+    state: Any = np.random.get_state()
+    found["NumPy's global random state"] = (state[1].tobytes(), state[2])
     if "torch" not in sys.modules:
         return found
     import torch
