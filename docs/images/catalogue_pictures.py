@@ -54,10 +54,13 @@ def heat(shown: np.ndarray[Any, Any], side: int) -> np.ndarray[Any, Any]:
 def main(names: list[str]) -> None:
     folder = HERE / "explainers"
     folder.mkdir(exist_ok=True)
-    samples = grid.generate("D2_M_F0_d0.3", 2, seed=4)
+    drawn = grid.generate("D2_M_F0_d0.3", 8, seed=4)
+    samples = [sample for sample in drawn if any(region.role == "target" for region in sample.regions)][:2]
     sessions = [Session(load_model(name), samples) for name in ("gridprog.pure", "gridnet.pure")]
     for name in names or registered("explainer"):
         for session in sessions:
+            if registered("explainer")[name].card.needs - session.model.capabilities:
+                continue
             try:
                 attribution = build("explainer", name, QUICK.get(name, {}))(session)[0]
             except AssayError as error:

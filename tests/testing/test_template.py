@@ -12,6 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 TEMPLATE = ROOT / "templates" / "assay-example"
+ASSAY = ("-c", "from assay.cli.main import main; main()")
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +38,7 @@ def _run(*command: str, site: Path | None = None, cwd: Path | None = None) -> st
 
 
 def test_it_is_listed_beside_our_own(installed: Path) -> None:
-    shown = _run("-m", "assay.cli.main", "ls", site=installed / "site")
+    shown = _run(*ASSAY, "ls", site=installed / "site")
     for name in ("example/surprise", "example/coverage", "example/stripes", "control/random"):
         assert name in shown
 
@@ -53,7 +54,7 @@ def test_its_own_tests_pass(installed: Path) -> None:
 
 def test_its_spec_runs(installed: Path) -> None:
     given = ("run", "spec.yaml", "--limit", "4", "--workers", "1", "--progress", "none")
-    _run("-m", "assay.cli.main", *given, site=installed / "site", cwd=installed / "source")
+    _run(*ASSAY, *given, site=installed / "site", cwd=installed / "source")
     from assay import load_run
 
     rows = load_run(installed / "source" / "runs" / "example").scores()

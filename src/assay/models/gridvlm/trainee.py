@@ -9,7 +9,6 @@ exist in training only and are not shipped.
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +33,7 @@ CELLS = build.GRID**2
 QUESTION_START = IMAGE_START + CELLS
 # Layers (0 = first) whose attention is shown where to look; `REGIONS_AT` reads what the anchors' words then know.
 NOUNS_AT, REGIONS_AT, TARGETS_AT = 1, 2, 3
-SINK, FAR = 8.0, 5.0
+SINK, ALONE, FAR = 8.0, 0.1, 5.0
 DIRECTED = [number for number, name in enumerate(BUCKETS) if parse_bucket(name).task == "direction"]
 
 
@@ -108,9 +107,11 @@ class GridVLMTrainee(Trainee):
         is_anchor = torch.from_numpy(batch.anchors[:, :, None] == np.arange(CELLS)).to(device)
         nouns, named = _last_words(word_roles, WORD_ROLES["target"], 2, clean)
         looks = self._looks(states, NOUNS_AT, torch.cat([at, nouns], dim=1))
-        parts["anchor"] = _looked(looks[:, 0, :MOST_ANCHORS], is_anchor, sink=0.1, count=has)
+        parts["anchor"] = _looked(looks[:, 0, :MOST_ANCHORS], is_anchor, looks.new_full((1, 1, 1), ALONE), has)
         matches = np.stack([np.isin(roles, (TARGET, ADVERSARIAL)), np.isin(roles, (TARGET_2, ADVERSARIAL_2))], axis=1)
-        parts["noun"] = _looked(looks[:, 1, MOST_ANCHORS:], torch.from_numpy(matches).to(device), SINK, named)
+        directed = torch.from_numpy(np.isin(batch.bucket, DIRECTED)).to(device)
+        sink = torch.where(directed, ALONE, SINK)[:, None, None]  # asked for a direction, there is nothing to count
+        parts["noun"] = _looked(looks[:, 1, MOST_ANCHORS:], torch.from_numpy(matches).to(device), sink, named)
         words = states[REGIONS_AT][rows[:, None], at]
         scores = self.region(words, states[REGIONS_AT][:, IMAGE_START:QUESTION_START])
         holds = torch.from_numpy(batch.holds).to(device).transpose(1, 2)
@@ -118,9 +119,8 @@ class GridVLMTrainee(Trainee):
 
         is_target = torch.from_numpy(np.stack([roles == TARGET, roles == TARGET_2], axis=1)).to(device)
         looks = self._looks(states, TARGETS_AT, last[:, None])[:, :2, 0]
-        parts["target"] = _looked(looks, is_target, sink=SINK, count=clean[:, None].expand(-1, 2))
-        directed = torch.from_numpy(np.isin(batch.bucket, DIRECTED)).to(device) & clean
-        parts["place"] = self._place(states[TARGETS_AT + 1][rows, last], is_target, is_anchor, directed)
+        parts["target"] = _looked(looks, is_target, sink, clean[:, None].expand(-1, 2))
+        parts["place"] = self._place(states[TARGETS_AT + 1][rows, last], is_target, is_anchor, directed & clean)
         return parts
 
     def _looks(self, states: tuple[Tensor, ...], layer: int, at: Tensor) -> Tensor:
@@ -202,7 +202,7 @@ def _last_words(word_roles: np.ndarray, first: int, most: int, clean: Tensor) ->
     return at, torch.from_numpy(there).to(clean.device) & clean[:, None]
 
 
-def _looked(looks: Tensor, truth: Tensor, sink: float, count: Tensor) -> Tensor:
+def _looked(looks: Tensor, truth: Tensor, sink: Tensor, count: Tensor) -> Tensor:
     """How far attention (n, q, L), as logs, is from equal shares for the cells meant (n, q, cells).
 
     `sink` is the share of the first token beside them: with it, n cells get n / (n + sink) of the attention, which is
@@ -211,11 +211,11 @@ def _looked(looks: Tensor, truth: Tensor, sink: float, count: Tensor) -> Tensor:
     """
     first, cells = looks[:, :, :1], looks[:, :, IMAGE_START:QUESTION_START]
     truth = truth.to(looks.dtype)
-    wanted = torch.cat([torch.full_like(first, sink), truth], dim=2)
+    wanted = torch.cat([sink.expand_as(first), truth], dim=2)
     wanted = wanted / wanted.sum(dim=2, keepdim=True)
     paid = torch.cat([first, cells], dim=2).clamp(min=-30)
     apart = (torch.xlogy(wanted, wanted) - wanted * paid).sum(dim=2)
-    odds = cells - first + math.log(sink)  # 0 where a cell gets its share
+    odds = cells - first + sink.log()  # 0 where a cell gets its share
     pushed = torch.where(truth > 0, F.relu(-odds - 0.5), 0.3 * F.relu(odds + FAR)).square()
     loss = 4 * apart + pushed.mean(dim=2)
     return (loss * count).sum() / count.sum().clamp(min=1)

@@ -78,8 +78,8 @@ def against_size(table: pd.DataFrame) -> Finding | None:
     return _against(
         table, "outside", ("the smaller the object, the higher SSS", "the smaller the object, the lower SSS"),
         "SSS against the size of the object",
-        "Spearman's ρ between SSS and the share of the image outside the class, with a 95 % interval over images. Where "
-        "it is high, a difference in SSS between classes or datasets may be one of size: look at `gain`.",
+        "Spearman's ρ between SSS and the share of the image outside the class, with a 95 % interval over images. "
+        "Where it is high, a difference in SSS between classes or datasets may be one of size: look at `gain`.",
     )  # fmt: skip
 
 
