@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import json
 import sys
 from collections import defaultdict
 from collections.abc import Iterator
@@ -56,8 +57,8 @@ def slug(card: Card) -> str:
 
 
 _EXPLAINERS = """Each links to a page with what it computes, what it needs of a model, its parameters, where it comes
-from and how it departs from there. `assay ls explainers` prints the same list. Pictures show the twin that reasons
-(`gridprog.pure` unless the page says otherwise) on one question of the grid world."""
+from and how it departs from there. `assay ls explainers` prints the same list. Pictures show a twin that reasons
+on one question of the grid world."""
 _METRICS = """Metrics on arrays. Read also [what each score can tell, and what it cannot](../concepts/scores.md). Scores
 that protocols make of whole explanations are listed with [the protocols](protocols.md)."""
 
@@ -77,10 +78,12 @@ def _index(kind: Any, title: str, about: str) -> str:
 def explainer_page(cls: Any) -> str:
     """One explainer."""
     card: Card = cls.card
-    picture = PICTURES / f"{slug(card)}.png"
+    how = json.loads((PICTURES / "drawn.json").read_text(encoding="utf-8")).get(card.name)
     lines = [f"# {card.name}", "", f"{_sentence(card.summary)}", ""]
-    if picture.is_file():
-        lines += [f"![{card.name}: the image, and the map over it](../images/explainers/{picture.name})", ""]
+    if how is not None:
+        changed = "".join(f", {name}={value}" for name, value in how["parameters"].items())
+        lines += [f"![{card.name}: the image, and |map| beside it](../images/explainers/{slug(card)}.png)", ""]
+        lines += [f"The image, and the size of the map: `{how['model']}` on one question{changed}.", ""]
     lines += ["## What it computes", "", _formula(cls), "", "| | |", "|---|---|"]
     gives = ", ".join(part for part in ("visual", "words", "pairs", "scalar") if part in card.gives)
     lines += [
@@ -158,7 +161,7 @@ def _origin(card: Card) -> list[str]:
     if not card.citation:
         lines += ["Assay's own.", ""]
     else:
-        lines += [f"{_sentence(card.citation)}", ""]
+        lines += [f"{card.citation}.", ""]
         lines += [f"- {text}" for text in cited(card.citation).values()]
         lines.append("")
     lines += [f"**Departures.** {_sentence(card.departures)}" if card.departures else "No departures are known.", ""]

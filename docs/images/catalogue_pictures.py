@@ -5,6 +5,7 @@ python docs/images/catalogue_pictures.py [NAME ...]
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ SIDE = 144
 QUICK: dict[str, dict[str, Any]] = {
     "perturbation/rise": {"masks": 300, "cells": 6, "word_masks": 0},
     "perturbation/lime": {"budget": 300},
-    "perturbation/extremal": {"areas": (0.1,), "cells": 6, "steps": 20, "budget": 200},
+    "perturbation/extremal": {"areas": (0.05,), "cells": 12, "steps": 150},
     "shapley/kernel_shap": {"budget": 600},
     "shapley/permutation": {"budget": 600},
     "shapley/pixelshap_tokenshap": {"budget": 200, "compare": "probability"},
@@ -54,6 +55,8 @@ def heat(shown: np.ndarray[Any, Any], side: int) -> np.ndarray[Any, Any]:
 def main(names: list[str]) -> None:
     folder = HERE / "explainers"
     folder.mkdir(exist_ok=True)
+    record = folder / "drawn.json"  # what the pages say below a picture
+    drawn_with = json.loads(record.read_text(encoding="utf-8")) if record.is_file() else {}
     drawn = grid.generate("D2_M_F0_d0.3", 8, seed=4)
     samples = [sample for sample in drawn if any(region.role == "target" for region in sample.regions)][:2]
     sessions = [Session(load_model(name), samples) for name in ("gridprog.pure", "gridnet.pure")]
@@ -77,6 +80,8 @@ def main(names: list[str]) -> None:
             Image.fromarray(both).quantize(64).save(
                 folder / f"{slug(registered('explainer')[name].card)}.png", optimize=True
             )
+            drawn_with[name] = {"model": session.model.name, "parameters": QUICK.get(name, {})}
+            record.write_text(json.dumps(dict(sorted(drawn_with.items())), indent=1) + "\n", encoding="utf-8")
             print(f"{name} on {session.model.name}", flush=True)
             break
     if not names:

@@ -16,7 +16,7 @@ from assay.probe.planted import Effort, planted
 from assay.protocols.pixel.protocol import ZOOM, close_up
 
 INK, PALE, PAPER, RED = (32, 36, 44), (110, 116, 126), (255, 255, 255), (214, 62, 40)
-SHOWN, SCALE, GAP, CELL = 8, 4, 10, 14
+SHOWN, SCALE, GAP, CELL = 9, 4, 10, 14
 EXPLAINERS = {
     "truth": ("control/planted_shapley", {"effort": Effort()}),
     "Gradient": ("gradient/gradient", {"channels": "max"}),
@@ -52,7 +52,7 @@ def main() -> None:
         (
             ("clean", lambda s: s.twin),
             ("shortcut", lambda s: s.image),
-            ("change ×4", lambda s: difference(s.twin, s.image)),
+            ("change x 4", lambda s: difference(s.twin, s.image)),
         )
     ):
         y = GAP + row * (side + GAP)

@@ -69,7 +69,7 @@ def test_what_does_not_fit_is_named(tmp_path: Path) -> None:
     (tmp_path / "bad.npz").write_bytes(b"PK\x03\x04 and nothing else")
     with pytest.raises(AssayError, match="no archive of plain arrays"):
         score(tmp_path / "bad.npz", tmp_path / "masks.npz")
-    with pytest.raises(BadInput, match="no .npy file in the folder"):
+    with pytest.raises(BadInput, match=r"no \.npy file in the folder"):
         score(tmp_path, masks)
 
 

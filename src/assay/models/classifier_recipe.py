@@ -1,4 +1,4 @@
-"""Recipe `classifier`: a classifier of timm, torchvision or transformers by name, with weights from a file or the hub."""
+"""Recipe `classifier`: a classifier of timm, torchvision or transformers by name, weights from a file or the hub."""
 
 from __future__ import annotations
 

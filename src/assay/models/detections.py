@@ -96,8 +96,8 @@ def find(module: nn.Module, pixels: Tensor) -> list[Found]:
     outputs: Any = module(list(pixels))
     if not (isinstance(outputs, list) and outputs and {"boxes", "labels", "scores"} <= set(outputs[0])):
         raise BadInput(
-            f"{type(module).__name__} must map a list of images to a list of {{boxes, labels, scores}}, as torchvision's "
-            "detectors do in evaluation mode, or be a detector of transformers."
+            f"{type(module).__name__} must map a list of images to a list of {{boxes, labels, scores}}, as those "
+            "of torchvision do in evaluation mode, or be a detector of transformers."
         )
     return [Found(one["boxes"] / sides, one["labels"], one["scores"]) for one in outputs]
 

@@ -52,7 +52,7 @@ class Parquet:
 
         path = Path(self.path)
         root = path if path.exists() else _from_hub(self.path, self.split)
-        found = [root] if root.is_file() else sorted(path for path in root.rglob("*.parquet") if self.split in path.name)
+        found = [root] if root.is_file() else sorted(p for p in root.rglob("*.parquet") if self.split in p.name)
         if not found:
             raise files.wrong_layout(root, f"no .parquet file{self.split and ' of ' + self.split}", _TREE)
         shards, first = [], 0
@@ -142,7 +142,8 @@ def _from_hub(name: str, wanted: str) -> Path:
     except ImportError:
         raise ExtraMissing("a dataset of the hub", "huggingface_hub", "vlm") from None
     try:
-        return Path(snapshot_download(name, repo_type="dataset", allow_patterns=f"*{wanted}*.parquet" if wanted else "*.parquet"))
+        files = f"*{wanted}*.parquet" if wanted else "*.parquet"
+        return Path(snapshot_download(name, repo_type="dataset", allow_patterns=files))
     except Exception as error:
         reason = " ".join(str(error).split())[:160]
         raise BadInput(

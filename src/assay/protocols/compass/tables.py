@@ -77,7 +77,9 @@ def _gap(part: pd.DataFrame, box: pd.DataFrame, rng: np.random.Generator) -> Est
     both = part.merge(box, on="sample", suffixes=("", " box"))
     if not len(both):
         return Estimate(np.nan, np.nan, np.nan, np.nan, 0, 0)
-    return paired_difference(column(both, "compass/direction_error"), column(both, "compass/direction_error box"), rng=rng)
+    return paired_difference(
+        column(both, "compass/direction_error"), column(both, "compass/direction_error box"), rng=rng
+    )
 
 
 def plain(table: pd.DataFrame) -> tuple[tuple[Any, ...], ...]:
@@ -166,7 +168,7 @@ def estimators_finding(scores: pd.DataFrame) -> Finding | None:
 def _pearson(rows: Floats) -> float:
     if len(rows) < 3 or np.ptp(rows, axis=0).min() == 0:
         return float("nan")
-    return float(np.corrcoef(rows.T)[0, 1])
+    return float(np.asarray(np.corrcoef(rows[:, 0], rows[:, 1]))[0, 1])
 
 
 LABELS = ("aligned", "diffuse", "incorrect")

@@ -85,7 +85,7 @@ class Objective(nn.Module):
         super().__init__()
         self.model, self.what = model, what
         if what.strategy == "contrastive":
-            width = model.module.get_submodule(model.family.head).weight.shape[1]  # type: ignore[index, union-attr]
+            width = model.module.get_submodule(model.family.head).weight.shape[1]  # type: ignore[index]
             self.prototypes = nn.Parameter(torch.randn(len(RELATIONS), int(width)))
 
     def forward(self, samples: Sequence[Sample]) -> tuple[Tensor, Tensor]:
