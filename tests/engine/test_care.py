@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import toys
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from assay.engine.care import TRIES, Care, Place, Trial
@@ -13,6 +13,7 @@ from assay.kernel.spec import Spec
 JOB = plan(Spec.parse(toys.spec(datasets=[{"name": "toys:Squares", "n": 8}], shard_size=8))).grid[0]
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # no time is asserted
 @given(st.integers(0, 20), st.integers(1, 12), st.sets(st.integers(0, 40)), st.booleans())
 def test_pieces_cover_a_batch_in_order_and_the_lost_stand_alone(
     start: int, size: int, lost: set[int], apart: bool

@@ -59,8 +59,7 @@ def test_its_spec_runs(installed: Path) -> None:
 
     rows = load_run(installed / "source" / "runs" / "example").scores()
     mass = rows[rows.metric == "localization/relevance_mass"].groupby("explainer").value.mean()
-    assert mass["example/surprise"] > 0.6  # half of the cells that touch a stripe are stripe
-    assert mass["example/surprise"] > mass["control/random"]
+    assert mass["example/surprise"] > 2 * mass["control/uniform"]  # cells are twice as high as a stripe, or more
     covered = rows[rows.metric == "example/coverage"].groupby("explainer").value.mean()
     assert covered["control/uniform"] == 1.0  # everything is lit
 

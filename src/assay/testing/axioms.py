@@ -1,6 +1,6 @@
 """Axioms on the spotlight worlds, where one cell and one word decide and nothing else does.
 
-    finds      the highest score lies on the cell (and the word) that decides
+    finds      the highest score, of either sign, lies on the cell (and the word) that decides
     dummy      what never changes the answer scores 0 (up to 1e-4 of the highest)
     symmetry   cells that do the same score the same: all that decide nothing
 
@@ -24,8 +24,9 @@ _ZERO = 1e-4  # of the highest score
 
 def _finds(world: World, found: Sequence[Attribution]) -> str:
     for i, part, scores, decides in _scored(world, found):
-        if not decides[int(scores.argmax())]:
-            return f"{part} of sample {i}: the highest score is at {int(scores.argmax())}, which decides nothing"
+        first = int(np.abs(scores).argmax())
+        if not decides[first]:
+            return f"{part} of sample {i}: the highest score is at {first}, which decides nothing"
     return ""
 
 

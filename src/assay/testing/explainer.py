@@ -47,6 +47,8 @@ def explainer_laws(
     chosen = worlds_for(explainer.card.needs) if worlds is None else tuple(worlds)
     refused = []
     for world in chosen:
+        world.model.answer(world.samples[:1])  # libraries put hooks of their own in at the first forward
+        before = surroundings(world.model, world.samples)
         try:
             found = list(explainer(_session(world)))
         except AssayError as error:
@@ -56,6 +58,8 @@ def explainer_laws(
             text = f"{type(error).__name__}: {error}. Refuse with an AssayError, or declare what it needs"
             laws.append(Law(f"it explains, or says why not ({world.name})", False, text))
             continue
+        left = changed(before, surroundings(world.model, world.samples))  # at once: a second call leaves no more
+        laws.append(Law(f"nothing is left behind ({world.name})", not left, left or "holds"))
         laws += _laws_in(explainer, world, found, alone)
         laws += [tried(f"{axiom} ({world.name})", _bound(AXIOMS[axiom], world, found)) for axiom in sorted(axioms)]
     if len(refused) == len(chosen):
@@ -73,8 +77,7 @@ def _laws_in(explainer: Any, world: World, found: list[Attribution], alone: bool
         "one attribution per sample, with the parts its card gives": lambda: _shapes(explainer, world, found),
         "values are finite, and negative only where signed": lambda: _values(found),
         "the same seed gives the same, whatever the global random state": lambda: _again(explainer, world, found),
-        "nothing is left behind": lambda: _leaves_nothing(explainer, world),
-        "nothing is left behind when the model raises": lambda: _leaves_nothing(explainer, world, breaks=True),
+        "nothing is left behind when the model raises": lambda: _survives(explainer, world),
     }
     if alone:
         laws["a batch is its samples alone"] = lambda: _alone(explainer, world, found)
@@ -124,13 +127,9 @@ def _again(explainer: Any, world: World, found: Sequence[Attribution]) -> str:
         np.random.set_state(kept)
 
 
-def _leaves_nothing(explainer: Any, world: World, breaks: bool = False) -> str:
-    world.model.answer(world.samples[:1])  # libraries put hooks of their own in at the first forward
+def _survives(explainer: Any, world: World) -> str:
     before = surroundings(world.model, world.samples)
-    if breaks:
-        with breaking(world.model):
-            explainer(_session(world))
-    else:
+    with breaking(world.model):
         explainer(_session(world))
     return changed(before, surroundings(world.model, world.samples))
 

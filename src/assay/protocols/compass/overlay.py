@@ -28,12 +28,13 @@ _STEPS = 12  # straight pieces of a wedge's arc
 
 @dataclass(frozen=True, eq=False)
 class Overlay:
-    """A picture with its shapes, in pixels: wedges (polygon, colour), boxes (left, top, right, bottom), arrows."""
+    """A picture with its shapes, in pixels: wedges (polygon, colour), boxes (left, top, right, bottom),
+    arrows (from, to, colour, how thick)."""
 
     picture: Image.Image
     wedges: tuple[tuple[tuple[Point, ...], RGB], ...]
     boxes: tuple[tuple[tuple[float, float, float, float], RGB], ...]
-    arrows: tuple[tuple[Point, Point, RGB], ...]
+    arrows: tuple[tuple[Point, Point, RGB, float], ...]
 
     def png(self, scale: int = 2) -> bytes:
         """Drawn `scale` times as large as the picture, and smoothed."""
@@ -47,10 +48,10 @@ class Overlay:
             pen.polygon([(x * fine, y * fine) for x, y in shape], fill=(*colour, 190), outline=(255, 255, 255, 230))
         for box, colour in self.boxes:
             pen.rectangle([v * fine for v in box], outline=(*colour, 255), width=thick)
-        for start, end, colour in self.arrows:
+        for start, end, colour, weight in self.arrows:
             a, b = ((x * fine, y * fine) for x, y in (start, end))
-            pen.line([a, b], fill=(*colour, 255), width=2 * thick)
-            pen.polygon(_head(a, b, 7.0 * thick), fill=(*colour, 255))
+            pen.line([a, b], fill=(*colour, 255), width=round(weight * thick))
+            pen.polygon(_head(a, b, 4.0 * weight * thick), fill=(*colour, 255))
         drawn = Image.alpha_composite(drawn, layer).convert("RGB")
         sink = io.BytesIO()
         drawn.resize((size[0] // 2, size[1] // 2), Image.Resampling.LANCZOS).save(sink, "PNG")
@@ -69,10 +70,10 @@ class Overlay:
         for (left, top, right, bottom), colour in self.boxes:
             parts.append(f'<rect x="{left:.1f}" y="{top:.1f}" width="{right - left:.1f}" height="{bottom - top:.1f}" '
                          f'fill="none" stroke="{_hex(colour)}" stroke-width="{1.5 * thick:.2f}"/>')  # fmt: skip
-        for start, end, colour in self.arrows:
+        for start, end, colour, weight in self.arrows:
             parts.append(f'<line x1="{start[0]:.1f}" y1="{start[1]:.1f}" x2="{end[0]:.1f}" y2="{end[1]:.1f}" '
-                         f'stroke="{_hex(colour)}" stroke-width="{2 * thick:.2f}"/>')  # fmt: skip
-            parts.append(f'<polygon points="{_listed(_head(start, end, 7 * thick))}" fill="{_hex(colour)}"/>')
+                         f'stroke="{_hex(colour)}" stroke-width="{weight * thick:.2f}"/>')  # fmt: skip
+            parts.append(f'<polygon points="{_listed(_head(start, end, 4 * weight * thick))}" fill="{_hex(colour)}"/>')
         return (
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}">'
             + "".join(parts)
@@ -103,7 +104,7 @@ def overlay(sample: Sample, attribution: Attribution, heat: float = 0.55, cells:
         for x, y, w, h in region.boxes[:1]
     )
     return Overlay(_heated(sample.image, scene.maps[0], heat), _wedges(here, shares, reach), boxes,
-                   ((here, there, _TRUE), (here, tip, _PEAK)))  # fmt: skip
+                   ((here, there, _TRUE, 3.5), (here, tip, _PEAK, 1.5)))  # fmt: skip
 
 
 def _wedges(at: Point, shares: Floats, reach: float) -> tuple[tuple[tuple[Point, ...], RGB], ...]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -96,7 +96,7 @@ def yardstick(batch: SceneBatch, mechanism: str = "reasons") -> Yardstick:
 
 def batch_of(place: Hashable, indices: Sequence[int]) -> SceneBatch:
     """The scenes of samples again, from what their rows say of them: `place` in the order of PLACE."""
-    preset, mode, bucket, seed = place  # type: ignore[misc]  # a group key of four
+    preset, mode, bucket, seed = cast(tuple[str, str, str, int], place)  # a group key of four
     return generate_batch(str(bucket), list(map(int, indices)), int(seed), str(preset), str(mode))
 
 

@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import io
+import xml.etree.ElementTree as ET
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from assay.kernel.attribution import Attribution
+from assay.kernel.errors import BadInput
+from assay.kernel.sample import Region, Sample
+from assay.protocols.compass.overlay import overlay
+
+NS = "{http://www.w3.org/2000/svg}"
+
+
+def sample() -> Sample:
+    boxes = {"anchor": (20, 40, 8, 8), "target": (80, 40, 8, 8)}
+    return Sample("s", np.full((96, 128, 3), 255, np.uint8), regions=tuple(Region(r, r, (b,)) for r, b in boxes.items()))
+
+
+def test_wedges_are_as_long_as_their_shares_and_the_arrows_say_where() -> None:
+    shown = np.zeros((12, 16))
+    shown[5, 10] = 1.0  # to the right, on the target
+    drawn = overlay(sample(), Attribution(shown))
+    lengths = [max(np.hypot(x - 24, y - 44) for x, y in shape) for shape, _ in drawn.wedges]
+    assert len(lengths) == 8
+    assert lengths[0] == pytest.approx(0.32 * 96)
+    assert max(lengths[1:]) < 1e-6
+    (here, there, *_), (_, tip, *_) = drawn.arrows
+    assert (here, there) == ((24.0, 44.0), (84.0, 44.0))
+    assert tip == pytest.approx(there)
+
+
+def test_both_formats_open_and_show_the_same_shapes() -> None:
+    drawn = overlay(sample(), Attribution(np.random.default_rng(0).random((12, 16))))
+    picture = Image.open(io.BytesIO(drawn.png(scale=2)))
+    assert picture.size == (256, 192)
+    red = np.asarray(picture).astype(int)
+    assert ((red[..., 0] > 150) & (red[..., 2] < 80)).any()  # the arrow of the peak
+    tree = ET.fromstring(drawn.svg())
+    assert (tree.get("viewBox"), len(tree.findall(f"{NS}image"))) == ("0 0 128 96", 1)
+    assert len(tree.findall(f"{NS}polygon")) == 8 + 2
+    assert len(tree.findall(f"{NS}rect")) == 2
+
+
+def test_what_has_no_compass_says_why() -> None:
+    with pytest.raises(BadInput, match="all zero"):
+        overlay(sample(), Attribution(np.zeros((4, 4))))
+    with pytest.raises(BadInput, match="defines no map"):
+        overlay(sample(), Attribution(words=np.ones(2)))
