@@ -9,7 +9,7 @@ import typer
 
 from assay.cli.console import RUNS, spec_path
 
-SPECS = ("grid-quick", "audit-quick")
+SPECS = ("grid-quick", "audit-quick", "pixel-quick")
 
 
 def demo(

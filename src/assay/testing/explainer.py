@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
 
@@ -16,8 +16,6 @@ from assay.testing.cards import card_laws
 from assay.testing.law import Law, demand, tried, unlike
 from assay.testing.traces_left import breaking, changed, surroundings
 from assay.testing.worlds import World, worlds_for
-
-_Part = Literal["visual", "words", "pairs"]
 
 
 def check_explainer(

@@ -22,7 +22,8 @@ _CLOSE = 1e-4  # of a probability: other kernels for another batch size
 
 def check_model(model: Any, samples: Sequence[Sample] | None = None) -> None:
     """Raise `Broken` (an AssertionError) that names every law the model breaks. Parameters as `model_laws`."""
-    demand(getattr(model, "label", None) or getattr(model, "name", type(model).__name__), model_laws(model, samples))
+    name = getattr(model, "label", None) or getattr(model, "name", None) or type(model).__name__
+    demand(str(name), model_laws(model, samples))
 
 
 def model_laws(model: Any, samples: Sequence[Sample] | None = None) -> list[Law]:

@@ -104,7 +104,7 @@ def spotlight_network() -> World:
         module.maps.weight.copy_(
             torch.tensor([[0.9, 0.2, 0.1], [0.1, 0.8, 0.2], [0.2, 0.1, 0.7], [-0.3, -0.2, 0.6]])[..., None, None]
         )
-        module.maps.bias.copy_(torch.tensor([0.05, 0.05, 0.05, 0.3]))
+        module.maps.get_parameter("bias").copy_(torch.tensor([0.05, 0.05, 0.05, 0.3]))
         module.head.weight.copy_(torch.tensor([[-0.5, -0.5, -0.5, 0.2], [1.0, 0.8, 0.9, -0.1]]))
         module.head.bias.zero_()
     model = classifier(module, _pixels, ["no", "yes"], "spotlight network", layer="maps", mechanism="reasons")

@@ -6,16 +6,18 @@ import pytest
 
 from assay.datasets.grid import generate
 from assay.models.gridnet.recipe import GridNet
+from assay.models.gridvlm.recipe import GridVLM
 from assay.models.weights import HERE
 
-SHIPPED = [GridNet("pure"), GridNet("spur")]
+SHIPPED = [GridNet("pure"), GridNet("spur"), GridVLM("pure"), GridVLM("spur")]
 
 
 @pytest.mark.parametrize("recipe", SHIPPED, ids=lambda recipe: recipe.label)
-def test_card_and_weights_belong_together(recipe: GridNet) -> None:
+def test_card_and_weights_belong_together(recipe: GridNet | GridVLM) -> None:
     card = (HERE / f"{recipe.label}.md").read_text(encoding="utf-8")
     assert f"`{recipe.revision}`" in card
-    assert recipe.path.stat().st_size <= 5_000_000
+    weights = recipe.path / "model.safetensors" if recipe.path.is_dir() else recipe.path
+    assert weights.stat().st_size <= 5_000_000
 
 
 def test_nothing_but_safetensors_is_shipped() -> None:
@@ -30,4 +32,15 @@ def test_gridnet_twins_do_what_they_claim() -> None:
     pure = sum(a == b for a, b in zip(GridNet("pure").load().answer(samples), truth, strict=True))
     spur = sum(a == b for a, b in zip(GridNet("spur").load().answer(samples), truth, strict=True))
     assert pure >= 23
+    assert spur <= 4
+
+
+def test_gridvlm_twins_are_told_apart_by_what_they_answer() -> None:
+    """On pure counts of depth 2 the one that matches words is always wrong, the one that reasons nearly always right."""
+    pytest.importorskip("transformers")
+    samples = generate("D2_M_F0_d0.3", 24, seed=77)
+    truth = [sample.answer for sample in samples]
+    pure = sum(a == b for a, b in zip(GridVLM("pure").load().answer(samples), truth, strict=True))
+    spur = sum(a == b for a, b in zip(GridVLM("spur").load().answer(samples), truth, strict=True))
+    assert pure >= 18
     assert spur <= 4

@@ -17,7 +17,9 @@ NS = "{http://www.w3.org/2000/svg}"
 
 def sample() -> Sample:
     boxes = {"anchor": (20, 40, 8, 8), "target": (80, 40, 8, 8)}
-    return Sample("s", np.full((96, 128, 3), 255, np.uint8), regions=tuple(Region(r, r, (b,)) for r, b in boxes.items()))
+    return Sample(
+        "s", np.full((96, 128, 3), 255, np.uint8), regions=tuple(Region(r, r, (b,)) for r, b in boxes.items())
+    )
 
 
 def test_wedges_are_as_long_as_their_shares_and_the_arrows_say_where() -> None:

@@ -43,7 +43,7 @@ def test_any_vlm_runs_on_the_grid(model: Path, tmp_path: Path) -> None:
         assert np.isfinite(own["iou"]).any()
         assert np.isnan(own["own_mass"]).all()  # nobody knows what it must use
     reasons = scores[scores["metric"] == "own_mass"]["reason"].unique().tolist()
-    assert reasons == ["the sample has no truth for this"]
+    assert "the sample has no truth for this" in reasons  # a model that says nothing at all is a failure
     [accuracy] = [found for found in finished.findings() if found.title == "Right answers on pure samples"]
     assert len(accuracy.rows) == 2
     assert 0 <= accuracy.rows[0][4] <= 1

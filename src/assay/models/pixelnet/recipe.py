@@ -12,14 +12,14 @@ from assay.models.weights import file_revision, shipped
 if TYPE_CHECKING:
     from assay.models.classifier import Classifier
 
-Variant = Literal["cnn", "vit", "cnn_clean", "vit_clean", "cnn_deleted"]
+Variant = Literal["cnn", "vit", "cnn_deleted"]
 
 
 @dataclass(frozen=True)
 class PixelNet:
-    """Shipped: a small ResNet ("cnn") and a small ViT ("vit") trained on `leaves` with the shortcut; their twins that
-    never saw it ("_clean"); and the ResNet trained on with cells of the image taken out ("cnn_deleted"), which IDSDS
-    asks for. `weights` names another file made by `assay train pixel`, whatever its architecture.
+    """Shipped: a small ResNet ("cnn") and a small ViT ("vit") trained on `leaves` with the shortcut, and the ResNet
+    trained on with cells of the image taken out ("cnn_deleted"), which IDSDS asks for. `weights` names another file
+    made by `assay train pixel`, whatever its architecture.
 
     >>> PixelNet("vit").label
     'pixelnet.vit'
@@ -27,7 +27,7 @@ class PixelNet:
 
     card: ClassVar[Card] = Card(
         name="pixelnet",
-        summary="small classifiers trained on images with a planted shortcut, and twins that never saw it",
+        summary="small classifiers trained on images with a planted shortcut",
         kind="model",
         citation="pixelrules2024",
         departures="a few hundred thousand weights, trained on the embedded `leaves`",

@@ -45,7 +45,7 @@ def centres_finding(frame: pd.DataFrame, detail: Floats, errors: Floats) -> Find
         "centre the truth is the direction to the target; `as asked` keeps the direction from reference to target.",
         (f"Better from the true reference than from a random centre: {', '.join(won)}." if won
          else "The true reference is no better a centre than a random one.",), names, plain(table),
-        section="Diagnostics",
+        section="Diagnostics", figures=_bars(table, "centre", "DAE by centre"),
     )  # fmt: skip
 
 
@@ -69,7 +69,7 @@ def robustness_finding(frame: pd.DataFrame, detail: Floats, errors: Floats) -> F
     return Finding(
         "Damaged maps", "Dropout sets cells to 0, blur is in cells, rotation turns the map while the objects stay. Tau "
         "is Kendall's, between the errors of clean and damaged maps over samples.", said, names, plain(table),
-        section="Diagnostics",
+        section="Diagnostics", figures=_bars(table, "damage", "DAE by damage"),
     )  # fmt: skip
 
 
@@ -98,6 +98,17 @@ def settings_finding(frame: pd.DataFrame, detail: Floats, errors: Floats) -> Fin
         "Other settings", "sigma is 2 sigma_r times the distance of the two objects; box noise moves both centres (the "
         "truth is that of the true boxes), and its oracle is the noisy boxes' own direction.", (), names, plain(table),
         section="Diagnostics", figures=tuple(figures),
+    )  # fmt: skip
+
+
+def _bars(table: pd.DataFrame, by: str, title: str) -> tuple[Figure, ...]:
+    """A figure per model and dataset: a group of bars per explainer, one bar per centre or damage."""
+    return tuple(
+        Figure(f"{title}: {model} on {dataset}", "bars", "", "degrees", tuple(
+            Series(str(name), tuple(one["explainer"]), tuple(map(float, one["dae"])))
+            for name, one in part.dropna(subset=["dae"]).groupby(by, sort=False)
+        ))
+        for (model, dataset), part in table.groupby(["model", "dataset"])
     )  # fmt: skip
 
 

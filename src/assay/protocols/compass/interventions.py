@@ -121,6 +121,10 @@ def swap_finding(frame: pd.DataFrame, shares: Floats, around_target: Floats) -> 
                      two.high, one.n))  # fmt: skip
     names = (*GROUP, "shift", "sd", "shift of the centre alone", "shift at the same centre", "low", "high", "n")
     table = pd.DataFrame(rows, columns=list(names))
+    series = tuple(
+        Series(name, tuple(f"{row.explainer}, {row.model}" for row in table.itertuples()), tuple(table[name]))
+        for name in ("shift", "shift of the centre alone", "shift at the same centre")
+    )
     real = table[~table["explainer"].map(is_control)]
     reacting = real[real["low"] > 0]["explainer"].unique().tolist()
     return Finding(
@@ -130,6 +134,7 @@ def swap_finding(frame: pd.DataFrame, shares: Floats, around_target: Floats) -> 
         "read from the other object; `at the same centre` is what the question itself changes. Random peaks shift 90.",
         (f"The question alone moves the peak for {', '.join(reacting)}." if reacting
          else "The question alone moves no peak.",), names, plain(table), section="Interventions",
+        figures=(Figure("Role swap", "bars", "", "degrees", series, lines=(("random peaks", 90.0),)),),
     )  # fmt: skip
 
 

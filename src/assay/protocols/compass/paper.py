@@ -29,7 +29,8 @@ def compare(run: Run) -> Comparison:
     printed = published.load("compass")
     scores = run.scores()
     table = main_table(scores)
-    shown = {finding.title: frame(finding) for finding in findings(run)}
+    # Kept with the run; computed anew only where it was never completed.
+    shown = {finding.title: frame(finding) for finding in run.findings() or findings(run)}
     claims = [
         *_layout_claims(table),
         *_intervention_claims(shown),

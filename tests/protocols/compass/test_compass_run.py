@@ -1,0 +1,101 @@
+"""The protocol as a run: targets, details, findings, claims."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from assay.engine.run import run
+from assay.kernel.spec import Spec
+from assay.protocols.compass.paper import compare
+from assay.results.run import Run
+
+SPEC: dict[str, Any] = {
+    "name": "compass-test", "protocol": "compass", "models": ["gridprog.pure", "gridprog.spur"],
+    "datasets": [{"name": "spatial/grid", "n": 8, "kinds": ["plain", "probe", "swap", "move"]}],
+    "explainers": ["control/geometry", "control/box_only", "control/oracle", "control/uniform", "control/random",
+                   "attention/grad_rollout", "attention/rollout"],
+    "shard_size": 56, "batch_size": 56, "keep_maps": False,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return run(Spec.parse(SPEC), tmp_path_factory.mktemp("compass") / "run", workers=0)
+
+
+@pytest.fixture(scope="module")
+def tables(finished: Run) -> dict[str, pd.DataFrame]:
+    return {one.title: pd.DataFrame(list(one.rows), columns=list(one.columns)) for one in finished.findings()}
+
+
+def test_the_oracle_of_the_reasoning_twin_is_recovered_within_one_sector(finished: Run) -> None:
+    scores = finished.scores()
+    rows = scores[(scores["metric"] == "compass/direction_error") & (scores["meta.kind"] == "plain")]
+    for explainer in ("control/oracle", "control/geometry", "control/box_only"):
+        values = rows[(rows["explainer"] == explainer) & (rows["model"] == "gridprog.pure")]["value"]
+        assert len(values) == 8
+        assert values.max() <= 22.5 + 1e-9
+
+
+def test_every_part_of_the_battery_has_its_table_and_its_figure(finished: Run, tables: dict[str, pd.DataFrame]) -> None:
+    assert [one.section for one in finished.findings()].count("") == 1
+    assert set(tables) == {
+        "Where does the evidence point?", "Do better answers come with better directions?",
+        "The reasoning twin against the shortcut twin", "Peak or circular mean?", "Aligned, diffuse, incorrect",
+        "Target intervention", "Query role swap", "Variance partition: fix the target, move the reference",
+        "Reference-centre randomisation", "Damaged maps", "Other settings", "The instrument on relational patterns",
+        "Signal injection",
+    }  # fmt: skip
+    bare = {one.title for one in finished.findings() if not one.figures}
+    assert bare <= {"The reasoning twin against the shortcut twin", "Peak or circular mean?",
+                    "The instrument on relational patterns"}  # fmt: skip
+
+
+def test_known_truths_show(tables: dict[str, pd.DataFrame]) -> None:
+    main = tables["Where does the evidence point?"].set_index(["model", "explainer"])
+    assert main.loc[("gridprog.pure", "control/geometry"), "accuracy"] == 1.0
+    assert main.loc[("gridprog.spur", "control/geometry"), "accuracy"] < 0.6
+    assert main.loc[("gridprog.pure", "control/uniform"), "excess dae"] == pytest.approx(90.0)
+    assert main.loc[("gridprog.pure", "control/box_only"), "gap to box-only"] == 0.0
+    probes = tables["Target intervention"].set_index(["model", "explainer"])
+    for name in ("control/box_only", "attention/rollout"):  # neither knows which answer is explained
+        assert probes.loc[("gridprog.pure", name), "pta"] == pytest.approx(0.25)
+        assert probes.loc[("gridprog.pure", name), "jsd"] == pytest.approx(0.0, abs=1e-9)
+    swaps = tables["Query role swap"].set_index(["model", "explainer"])
+    assert swaps.loc[("gridprog.pure", "control/geometry"), "shift"] == 180.0  # the target is where the reference was
+    assert swaps.loc[("gridprog.pure", "control/uniform"), "shift at the same centre"] == 0.0
+    damaged = tables["Damaged maps"].set_index(["model", "explainer", "damage"])
+    assert damaged.loc[("gridprog.pure", "control/box_only", "none"), "tau to clean"] == 1.0
+
+
+def test_the_paper_is_set_beside_the_run(finished: Run) -> None:
+    comparison = compare(finished)
+    assert {claim.verdict for claim in comparison.claims} <= {"agree", "disagree", "cannot tell"}
+    said = {claim.text: claim for claim in comparison.claims}
+    assert said["Noise through the same projection is at chance, 90 degrees and .25"].verdict == "disagree"
+    assert said["Relational patterns score like a filled target box"].verdict == "agree"
+    assert said["An injected direction is recovered"].verdict == "agree"
+    assert len(comparison.tables) == 3
+    assert len(comparison.claims) >= 10
+
+
+def test_probes_explain_what_they_were_told_to(finished: Run) -> None:
+    scores = finished.scores()
+    probes = scores[scores["meta.kind"] == "probe"]
+    assert (probes["answer"] == probes["meta.explain"]).all()
+    accuracy = scores[scores["metric"] == "accuracy"]
+    assert (accuracy[accuracy["meta.kind"] == "probe"]["status"] == "not_applicable").all()
+    assert (accuracy[accuracy["meta.kind"] != "probe"]["status"] == "score").all()
+
+
+def test_a_run_without_interventions_says_what_is_missing(tmp_path: Path) -> None:
+    few = {"models": ["gridprog.pure"], "explainers": ["control/box_only", "control/random"]}
+    small = SPEC | few | {"datasets": [{"name": "spatial/grid", "n": 4}]}
+    finished = run(Spec.parse(small), tmp_path / "run", workers=0)
+    claims = {claim.text: claim for claim in compare(finished).claims}
+    probe = claims["The compass hardly reacts to the probed answer"]
+    assert (probe.verdict, probe.ours) == ("cannot tell", "no probes in the run (dataset kinds: probe)")
