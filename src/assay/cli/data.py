@@ -1,4 +1,4 @@
-"""`assay data`: make, audit and look at the grid world."""
+"""`assay data`: make, audit and look at datasets whose truth is known."""
 
 from __future__ import annotations
 
@@ -95,6 +95,30 @@ def show(
     out.mkdir(parents=True, exist_ok=True)
     typer.echo(str(contact_sheet(samples, out / "contact-sheet.png")))
     typer.echo(str(answer_histograms(counted, out / "answers.png")))
+
+
+@app.command()
+def shortcut(
+    source: Annotated[str, typer.Argument(help="leaves, hf:NAME, an .npz file, CIFAR's binary files or a folder.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The picture to write.")] = Path("data/shortcut.png"),
+    preset: Annotated[str, typer.Option(help="K, D, alpha and sharing of the paper: cifar10, cifar100, imagenet.")] = (
+        "cifar10"
+    ),
+    scale: Annotated[str, typer.Option(help="What becomes of brightness: sum keeps it, max and clip cut it.")] = "sum",
+    side: Annotated[int, typer.Option(help="Pixels a side, for folders and hubs.")] = 32,
+    seed: Annotated[int, typer.Option(help="Decides kernels and places.")] = 0,
+    count: Annotated[int, typer.Option(help="Images on the sheet.")] = 10,
+) -> None:
+    """Draw images without and with a planted shortcut, and the difference, so that a person can look.
+
+    Example: `assay data shortcut leaves --out leaves.png`
+    """
+    from assay.datasets.shortcut.sheet import contact_sheet
+    from assay.kernel.registry import build
+
+    parameters = {"source": source, "preset": preset, "scale": scale, "side": side, "seed": seed, "n": max(count, 1)}
+    data = build("dataset", "shortcut", parameters)
+    typer.echo(str(contact_sheet(data.load(0, min(count, len(data))), out)))
 
 
 def _chosen(patterns: list[str] | None) -> list[str] | None:

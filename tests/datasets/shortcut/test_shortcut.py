@@ -143,3 +143,19 @@ def test_difference_is_grey_where_nothing_changed():
     shown = difference(image, changed)
     assert (shown[~rule.mask(1)] == 128).all()
     assert (shown[rule.mask(1)] != 128).any()
+
+
+def test_a_contact_sheet_has_clean_perturbed_and_change_below_each_other(tmp_path):
+    from PIL import Image
+
+    from assay.datasets.shortcut.sheet import GAP, contact_sheet
+
+    samples = planted(noise(2), [0, 1], ("a", "b"), Shortcut(2, 32, 32))
+    path = contact_sheet(samples, tmp_path / "deep" / "sheet.png", side=32)
+    shown = np.asarray(Image.open(path).convert("RGB"))
+    assert shown.shape == (3 * (32 + GAP), 2 * (32 + GAP), 3)
+    np.testing.assert_array_equal(shown[:32, :32], samples[0].twin)
+    second = 32 + GAP
+    np.testing.assert_array_equal(shown[second : second + 32, second : second + 32], samples[1].image)
+    with pytest.raises(AssayError, match="at least one"):
+        contact_sheet([], path)

@@ -36,7 +36,7 @@ def test_gridnet_twins_do_what_they_claim() -> None:
 
 
 def test_gridvlm_twins_are_told_apart_by_what_they_answer() -> None:
-    """On pure counts of depth 2 the one that matches words is always wrong, the one that reasons nearly always right."""
+    """On pure counts of depth 2 the one that matches words is wrong, the one that reasons nearly always right."""
     pytest.importorskip("transformers")
     samples = generate("D2_M_F0_d0.3", 24, seed=77)
     truth = [sample.answer for sample in samples]

@@ -68,9 +68,12 @@ def test_a_map_without_evidence_costs_nothing_and_breaks_nothing() -> None:
 
 
 def test_target_loss_is_the_log_of_the_share() -> None:
-    scores = torch.log(torch.tensor([[0.5, 0.25, 0.125, 0.125]], dtype=torch.float64))
+    scores = torch.tensor([[2.0, 1.0, 0.5, 0.5]], dtype=torch.float64)  # of mean 1
     inside = torch.tensor([[False, True, True, False]])
-    assert float(target_loss(scores, inside)) == pytest.approx(-math.log(0.375))
+    shares = [math.exp(v) for v in scores[0].tolist()]
+    wanted = -math.log((shares[1] + shares[2]) / sum(shares))
+    assert float(target_loss(scores, inside)) == pytest.approx(wanted)
+    assert float(target_loss(1e-3 * scores, inside)) == pytest.approx(wanted)  # whatever the scale
     assert float(target_loss(scores, torch.zeros_like(inside))) == 0.0
 
 

@@ -38,12 +38,14 @@ def compass_loss(maps: Tensor, reference: Points, target: Points, entropy: float
 def target_loss(relevance: Tensor, inside: Tensor) -> Tensor:
     """-log of the softmax mass of relevance (n, tokens) on the tokens inside the target's box. # creg2026 Eq. 16
 
+    A softmax depends on the scale of the relevance, which is not given: it is divided by its mean over the tokens.
     Samples whose box holds no token centre do not count.
     """
     some = inside.any(1)
     if not bool(some.any()):
         return relevance.sum() * 0
-    scores = relevance[some].log_softmax(1)
+    scores = relevance[some] / relevance[some].abs().mean(1, keepdim=True).clamp(min=1e-12)
+    scores = scores.log_softmax(1)
     return -scores.masked_fill(~inside[some], -math.inf).logsumexp(1).mean()
 
 
