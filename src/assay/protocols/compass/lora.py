@@ -34,6 +34,8 @@ class Lora:
     base: str = "gridvlm.pure"
     strategy: Strategy = "answers"
     path: str = ""  # of a `vlm`: a directory or a hub id
+    dtype: str = "float32"
+    device: str = "cpu"
     instances: str = ""
     images: str = ""
     samples: int = 201
@@ -57,7 +59,9 @@ class Lora:
 
     @property
     def source(self) -> ModelRecipe:
-        return recipe(self.base, path=self.path) if self.path else recipe(self.base)
+        return (
+            recipe(self.base, path=self.path, dtype=self.dtype, device=self.device) if self.path else recipe(self.base)
+        )
 
     @property
     def capabilities(self) -> frozenset[str]:
