@@ -91,7 +91,7 @@ def test_arrays_that_do_not_fit(tmp_path: Path) -> None:
     np.save(maps, np.ones((2, 4, 4)))
     refused(assay("score", "--maps", maps, "--masks", masks), "no file at")
     np.save(masks, np.ones((3, 4, 4), bool))
-    refused(assay("score", "--maps", maps, "--masks", masks), "same n; got (2, 4, 4) and (3, 4, 4)")
+    refused(assay("score", "--maps", maps, "--masks", masks), "one mask per map; got 2 maps and 3 masks")
     np.save(masks, np.array([{}]), allow_pickle=True)
     refused(assay("score", "--maps", maps, "--masks", masks), "not a plain .npy array")
     maps.write_bytes(maps.read_bytes()[:50])

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 import tiny_vlms
 import torch
 
+from assay.datasets.grid import generate
 from assay.engine.run import run
+from assay.kernel.card import Card
+from assay.kernel.sample import Sample
 from assay.kernel.spec import Spec
 
 SAVED = ("llava", "qwen2_vl", "qwen2_5_vl", "internvl", "gridvlm")
@@ -43,6 +47,21 @@ def saved(kind: str, folder: Path) -> Path:
     return folder
 
 
+@dataclass(frozen=True)
+class Open:
+    """Grid questions to which any answer can be read: an untrained model says what it likes."""
+
+    card: ClassVar[Card] = Card("tests/open", "grid questions without a list of answers", "dataset")
+    revision: ClassVar[str] = "1"
+
+    def __len__(self) -> int:
+        return 2
+
+    def load(self, start: int, stop: int) -> list[Sample]:
+        made = generate("D1_M_F0_d0.3", 2, cell=16)
+        return [replace(sample, choices=()) for sample in made[start:stop]]
+
+
 def carry_out(kind: str, tmp_path: Path, **changes: Any) -> Any:
     said = {"options": ["1", "2", "3"]} if kind == "gridvlm" else {"max_new_tokens": 1}  # untrained, it says nothing
     spec = {
@@ -60,7 +79,7 @@ def test_synergy(kind: str, tmp_path: Path) -> None:
         kind,
         tmp_path,
         protocol={"name": "synergy", "steps": 3},
-        datasets=[{"name": "grid", "cell": 16, "buckets": ["D1_M_F0_d0.3"], "per_bucket": 2}],
+        datasets=[f"{__name__}:Open"],
     )
     _sound(scores, "f_syn")
 
@@ -68,7 +87,7 @@ def test_synergy(kind: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", SAVED)
 def test_compass(kind: str, tmp_path: Path) -> None:
     scores = carry_out(kind, tmp_path, protocol="compass", datasets=[{"name": "spatial/grid", "n": 2, "cell": 16}])
-    _sound(scores, "direction_error")
+    _sound(scores, "compass/direction_error")
 
 
 def _sound(scores: Any, metric: str) -> None:

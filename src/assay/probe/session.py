@@ -98,9 +98,13 @@ class Session:
         return tuple(said if read is None else read.answer for said, read in self._said)
 
     def unread(self, i: int) -> str | None:
-        """Why what the model said about sample i is none of its choices, or None where it is one."""
+        """Why what the model said about sample i is none of its choices, or None where it is one.
+
+        A reference model that does not talk says one of its own answers, right or wrong: there is nothing to read.
+        """
         said, read = self._said[i]
-        if read is not None or not self.samples[i].choices:
+        talks = self.model.mechanism is None or "autoregressive" in self.model.capabilities
+        if read is not None or not self.samples[i].choices or not talks:
             return None
         return f"answer: {said[:80]!r} names none of {', '.join(self.samples[i].choices)}"
 

@@ -109,7 +109,8 @@ def _shapes(explainer: Any, world: World, found: Sequence[Attribution]) -> str:
 def _values(found: Sequence[Attribution]) -> str:
     for i, attribution in enumerate(found):
         for part, values in _parts(attribution):
-            if not np.isfinite(values).all():
+            undefined = part == "scalar" and np.isnan(values).all()  # a method's own number may not exist for a batch
+            if not np.isfinite(values).all() and not undefined:
                 return f"{part} of sample {i} has NaN or inf"
             if not attribution.signed and part != "scalar" and (values < 0).any():
                 return f"{part} of sample {i} is negative; say Attribution(..., signed=True)"
