@@ -30,6 +30,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def _run(*command: str, site: Path | None = None, cwd: Path | None = None) -> str:
     paths = [str(ROOT / "src"), *([str(site)] if site else []), os.environ.get("PYTHONPATH", "")]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in paths if path), "OMP_NUM_THREADS": "1"}
+    environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # the plug-in is named: an installed Assay would add it again
     done = subprocess.run(
         [sys.executable, *command], env=environment, cwd=cwd, capture_output=True, text=True, check=False
     )

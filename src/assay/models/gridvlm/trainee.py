@@ -33,7 +33,11 @@ CELLS = build.GRID**2
 QUESTION_START = IMAGE_START + CELLS
 # Layers (0 = first) whose attention is shown where to look; `REGIONS_AT` reads what the anchors' words then know.
 NOUNS_AT, REGIONS_AT, TARGETS_AT = 1, 2, 3
+# The two layers after it count again, each target by halves of the grid: left and right, then top and bottom. A share of
+# attention is a noisy count; several of them, each of few cells, can be told apart where one of many cannot.
+HALVES_AT = (4, 5)
 SINK, ALONE, FAR = 8.0, 0.1, 5.0
+EVEN, COUNTED = 0.3, 0.5
 DIRECTED = [number for number, name in enumerate(BUCKETS) if parse_bucket(name).task == "direction"]
 
 
@@ -119,7 +123,11 @@ class GridVLMTrainee(Trainee):
 
         is_target = torch.from_numpy(np.stack([roles == TARGET, roles == TARGET_2], axis=1)).to(device)
         looks = self._looks(states, TARGETS_AT, last[:, None])[:, :2, 0]
-        parts["target"] = _looked(looks, is_target, sink, clean[:, None].expand(-1, 2))
+        parts["target"] = _looked(looks, is_target, sink, clean[:, None].expand(-1, 2), even=True)
+        for layer, halves in zip(HALVES_AT, _halves(device), strict=True):
+            looks = self._looks(states, layer, last[:, None])[:, :4, 0]
+            shown = (is_target[:, :, None] & halves).flatten(1, 2)
+            parts[f"half {layer}"] = _looked(looks, shown, sink, clean[:, None].expand(-1, 4), even=True)
         parts["place"] = self._place(states[TARGETS_AT + 1][rows, last], is_target, is_anchor, directed & clean)
         return parts
 
@@ -202,12 +210,21 @@ def _last_words(word_roles: np.ndarray, first: int, most: int, clean: Tensor) ->
     return at, torch.from_numpy(there).to(clean.device) & clean[:, None]
 
 
-def _looked(looks: Tensor, truth: Tensor, sink: Tensor, count: Tensor) -> Tensor:
+def _halves(device: torch.device) -> Tensor:
+    """(2, 2, cells) left and right, top and bottom."""
+    row, column = np.divmod(np.arange(CELLS), build.GRID)
+    first = np.stack([column, row]) < build.GRID // 2
+    return torch.from_numpy(np.stack([first, ~first], axis=1)).to(device)
+
+
+def _looked(looks: Tensor, truth: Tensor, sink: Tensor, count: Tensor, even: bool = False) -> Tensor:
     """How far attention (n, q, L), as logs, is from equal shares for the cells meant (n, q, cells).
 
     `sink` is the share of the first token beside them: with it, n cells get n / (n + sink) of the attention, which is
     how a softmax can count. Divergence alone says little about cells while the first token takes most, so a cell that
-    is far on the wrong side of it is pushed on its own, until it is near enough for the divergence to take over.
+    is far on the wrong side of it is pushed on its own, until it is near enough for the divergence to take over. Where
+    cells are counted, `even` asks for equal odds and for the number that the odds add up to: both hardly show in the
+    divergence, and both decide whether nine can be told from ten.
     """
     first, cells = looks[:, :, :1], looks[:, :, IMAGE_START:QUESTION_START]
     truth = truth.to(looks.dtype)
@@ -218,6 +235,13 @@ def _looked(looks: Tensor, truth: Tensor, sink: Tensor, count: Tensor) -> Tensor
     odds = cells - first + sink.log()  # 0 where a cell gets its share
     pushed = torch.where(truth > 0, F.relu(-odds - 0.5), 0.3 * F.relu(odds + FAR)).square()
     loss = 4 * apart + pushed.mean(dim=2)
+    if even:
+        odds = odds.clamp(-2, 2)
+        total = (odds.exp() * (odds > -2)).sum(dim=2)
+        apart = EVEN * (truth * odds.square()).sum(dim=2) + COUNTED * F.huber_loss(
+            total, truth.sum(dim=2), reduction="none"
+        )
+        loss = loss + apart * (sink[:, :, 0] > 1)
     return (loss * count).sum() / count.sum().clamp(min=1)
 
 

@@ -110,6 +110,8 @@ def shares(recipe: Recipe, chunk: int) -> Ints:
     weights = np.array([_weight(parse_bucket(name), recipe, deepest) for name in BUCKETS])
     if progress >= 1 and recipe.mode == "pure":  # the last stage has most to teach where a place alone gave the answer
         weights *= [CHANGED_DIRECTIONS if "REL" in name else 1.0 for name in BUCKETS]
+    if progress >= 1:
+        weights *= [recipe.refine_dense if _dense_count(parse_bucket(name)) else 1.0 for name in BUCKETS]
     exact = weights / weights.sum() * size
     counts = np.floor(exact).astype(np.int64)
     rest = np.argsort(counts - exact, kind="stable")[: size - counts.sum()]
@@ -119,6 +121,10 @@ def shares(recipe: Recipe, chunk: int) -> Ints:
 
 def _weight(bucket: Bucket, recipe: Recipe, deepest: int) -> float:
     return recipe.emphasis[bucket.depth - 1] if bucket.depth <= deepest else 0.0
+
+
+def _dense_count(bucket: Bucket) -> bool:
+    return bucket.task in ("count", "compare") and bucket.density > 0.5
 
 
 @lru_cache(maxsize=4)

@@ -14,7 +14,7 @@ from assay.kernel.identity import digest
 
 ARCHITECTURES = ("gridnet", "gridvlm")
 MODES = ("pure", "spur")
-LAST_STAGE = ("refine_steps", "refine_rate", "changed", "refine_enriched")
+LAST_STAGE = ("refine_steps", "refine_rate", "changed", "refine_enriched", "refine_dense")
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,7 @@ class Recipe:
     refine_rate: float = 4e-4
     changed: float = 0.4  # share of changed samples in that stage
     refine_enriched: float = 0.0  # like `enriched`, in that stage alone
+    refine_dense: float = 1.0  # how much more often dense scenes are counted in that stage
     detected: int = 8  # samples of each batch that the object queries are trained on (gridnet)
     roles: float = 2.0  # weight of the supervision by role
     checkpoint_minutes: float = 3.0
@@ -84,6 +85,7 @@ class Recipe:
     def end(self) -> str:
         """Name of how the run ends: the fall of the learning rate, then the last stage."""
         last = [self.refine_steps, self.refine_rate, self.changed, *filter(None, [self.refine_enriched])]
+        last += [self.refine_dense] if self.refine_dense != 1 else []
         return digest([self.steps, self.decay_steps, *last])
 
     @property
