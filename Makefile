@@ -47,7 +47,6 @@ bench: $(STAMP)
 faults: $(STAMP)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[faults]'
 	$(BIN)/python -m pytest -q -p no:cacheprovider tests/faults tests/engine/test_ray.py
-	$(BIN)/python tests/faults/fuzz_atheris.py -runs=10000 -print_final_stats=1 2>&1 | tail -8
 
 clean:
 	rm -rf $(VENV) build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -8,7 +8,6 @@ Ratios within one run, CPU time of one thread, results checked first.
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -18,7 +17,7 @@ import numpy as np
 import shapiq
 import torch
 from PIL import Image
-from side_by_side import compared
+from side_by_side import compared, in_turns, median, size
 from torch import Tensor, nn
 from torchvision.models import resnet18
 
@@ -39,17 +38,6 @@ from assay.probe.evaluator import Evaluator
 from assay.probe.exact import coalitions, shapley_interactions, shapley_values
 
 BATCH = 64
-
-
-def best(*runs: Callable[[], object], repeats: int = 3) -> list[float]:
-    """Best CPU time of each, measured in turns, so that a busy machine is busy for all."""
-    found = [float("inf")] * len(runs)
-    for _ in range(repeats):
-        for k, run in enumerate(runs):
-            start = time.process_time()
-            run()
-            found[k] = min(found[k], time.process_time() - start)
-    return found
 
 
 def small_cnn() -> nn.Module:
@@ -100,8 +88,9 @@ def throughput(name: str, module: nn.Module, side: int, passes: int, count: int,
         def ours(explainer: Any = explainer) -> None:
             explainer(Session(model, samples, targets, batch_size=BATCH))
 
-        mine, alone = best(ours, raw, repeats=repeats)
-        print(f"  {name} {explainer.card.name}: {rows} passes, {mine / alone:.3f}x raw (aim 1.10)", flush=True)
+        mine, alone = in_turns(ours, raw, rounds=repeats)
+        ratio = median(mine) / median(alone)
+        print(f"  {name} {explainer.card.name}: {rows} passes, {ratio:.3f}x raw (aim 1.10)", flush=True)
         compared(f"{explainer.card.name}, {name}", "raw forwards", mine, alone, "same rows put to the model", "≥ 0.91")
     if side == 32:
         _captum(module, model.encode(samples[:1]).pixels, passes, repeats)
@@ -130,8 +119,9 @@ def _captum(module: nn.Module, pixels: Tensor, passes: int, repeats: int) -> Non
                 module(part).log_softmax(1)
 
         with torch.no_grad():
-            theirs, alone = best(run, raw, repeats=repeats)
-        print(f"  captum {name} by default: {len(rows)} passes, {theirs / alone:.2f}x raw", flush=True)
+            theirs, alone = in_turns(run, raw, rounds=repeats)
+        ratio = median(theirs) / median(alone)
+        print(f"  captum {name} by default: {len(rows)} passes, {ratio:.2f}x raw", flush=True)
 
 
 def pairwise_loop(session: Session, pairs: list[tuple[int, int]], samples: int, zero: Zero) -> np.ndarray:
@@ -179,7 +169,7 @@ def pairs() -> None:
     # at the size the model sees, so that both sides see the same pixels
     sample = replace(asked, image=np.array(Image.fromarray(asked.image).resize((96, 96), Image.Resampling.BILINEAR)))
     zero = Zero("grey", "delete")
-    explainer = MultiShap(budget=2000)
+    explainer = MultiShap(budget=size(2000, 700))
 
     def fresh() -> Session:
         return Session(model, [sample], batch_size=BATCH)
@@ -195,12 +185,11 @@ def pairs() -> None:
         by_one = [float(model.readout(model.encode(x), session.targets)[0]) for x in altered]
     np.testing.assert_allclose(game.value(keep), by_one, rtol=1e-3, atol=1e-3)
     some = [(int(rng.integers(game.n_visual)), int(rng.integers(game.n_text))) for _ in range(25)]
-    mine, loop = best(lambda: explainer(fresh()), lambda: pairwise_loop(fresh(), some, 1, zero), repeats=2)
-    per_pass = loop / (4 * len(some))
+    took, loop = in_turns(lambda: explainer(fresh()), lambda: pairwise_loop(fresh(), some, 1, zero), rounds=2)
+    mine, per_pass = median(took), median(loop) / (4 * len(some))
     print(f"  {mine:.2f} s for all pairs; the loop {1000 * per_pass:.1f} ms a coalition")
-    compared(
-        "MultiSHAP, coalition for coalition", "a loop over pairs", mine, per_pass * found.passes, "values within 1e-3"
-    )
+    whole = [seconds / (4 * len(some)) * float(found.passes) for seconds in loop]
+    compared("MultiSHAP, coalition for coalition", "a loop over pairs", took, whole, "values within 1e-3")
     print(f"  coalition for coalition: {per_pass * found.passes / mine:.1f}x")
     contexts = int(found.passes) // ((1 + game.n_visual) * (1 + game.n_text))
     same = game.n_visual * game.n_text * 4 * contexts
@@ -215,7 +204,7 @@ def pairs() -> None:
 
 def errors() -> None:
     """Mean squared error at equal budget on games with known values: a squashed sum with pairs, eight draws of it."""
-    n, seeds = 12, 10
+    n, seeds = 12, size(10, 1)
     powers, keep = 1 << np.arange(n), coalitions(n)
     tables = []
     for seed in range(8):
@@ -297,8 +286,8 @@ def main() -> None:
     chosen = sys.argv[1:] or ["throughput", "pairs", "error"]
     if "throughput" in chosen:
         print("throughput by default settings, batches of 64")
-        throughput("CNN 32 px", small_cnn(), 32, 1024, 2, 9)
-        throughput("ResNet-18 224 px", resnet18(num_classes=10), 224, 160, 1, 1)
+        throughput("CNN 32 px", small_cnn(), 32, size(1024, 128), 2, 9)
+        throughput("ResNet-18 224 px", resnet18(num_classes=10), 224, size(160, 32), 1, 2)
     if "pairs" in chosen:
         print("MultiSHAP against a loop over pairs")
         pairs()

@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import os
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -21,7 +20,7 @@ from typing import Any
 import numpy as np
 import timm
 import torch
-from side_by_side import compared
+from side_by_side import compared, in_turns, median, size
 
 from assay.explainers.attention import Gar, Generic, GradRollout, Rollout
 from assay.explainers.relevance import AttnLrp
@@ -108,19 +107,6 @@ def check(model: Any, shown: list[Sample], targets: list[str]) -> None:
     np.testing.assert_allclose(Generic()(session)[0].visual.ravel(), chefer, rtol=1e-3, atol=1e-6)
 
 
-def times(runs: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:
-    """Best CPU time of each, measured in turns, so that a busy machine is busy for all."""
-    best = dict.fromkeys(runs, float("inf"))
-    for run in runs.values():
-        run()
-    for _ in range(repeats):
-        for name, run in runs.items():
-            start = time.process_time()
-            run()
-            best[name] = min(best[name], time.process_time() - start)
-    return best
-
-
 def report_time(name: str, made: tuple[Any, list[Sample], list[str]], repeats: int) -> None:
     check(*made)
     inputs = Session(*made).inputs
@@ -131,13 +117,14 @@ def report_time(name: str, made: tuple[Any, list[Sample], list[str]], repeats: i
     }
     for explainer in FIVE:
         runs[explainer.card.name] = lambda explainer=explainer: explain(fresh(*made, inputs), (explainer,))
-    best = times(runs, repeats)
-    whole, frozen = best["plain"], best["plain, frozen"]
+    taken = dict(zip(runs, in_turns(*runs.values(), rounds=repeats), strict=True))
+    whole, frozen = median(taken["plain"]), median(taken["plain, frozen"])
     print(f"{name}: plain forward and backward {whole * 1e3:.0f} ms, frozen {frozen * 1e3:.0f} ms")
-    for run, seconds in best.items():
+    peer = "one plain forward and backward"
+    for run, seconds in taken.items():
         if not run.startswith("plain"):
-            print(f"  {run:24} {seconds / whole:5.2f}× plain, {seconds / frozen:5.2f}× frozen")
-            compared(f"{run}, {name}", "one plain forward and backward", seconds, whole, "equal to whole matrices")
+            print(f"  {run:24} {median(seconds) / whole:5.2f}× plain, {median(seconds) / frozen:5.2f}× frozen")
+            compared(f"{run}, {name}", peer, seconds, taken["plain"], "equal to whole matrices")
 
 
 def peak(what: str, side: int, queue: Any) -> None:
@@ -178,8 +165,8 @@ def report_memory(side: int) -> None:
         process.join()
     print(f"memory, context of {length} tokens before the question (five layers, four heads, width 128):")
     whole, frozen = found["plain"], found["plain, frozen"]
-    for what, size in found.items():
-        print(f"  {what:24} {size:7.1f} MB, {size / whole:4.2f}× plain, {size / frozen:4.2f}× frozen")
+    for what, used in found.items():
+        print(f"  {what:24} {used:7.1f} MB, {used / whole:4.2f}× plain, {used / frozen:4.2f}× frozen")
 
 
 def main() -> None:
@@ -193,7 +180,7 @@ def main() -> None:
         report_time("gridvlm, batch 16", tiny_vlm(), options.repeats)
         report_time("ViT-small, batch 4", vit(), options.repeats)
     if not options.time_only:
-        report_memory(180)  # 45 × 45 = 2,025 visual tokens
+        report_memory(size(180, 60))  # 45 × 45 = 2,025 visual tokens
 
 
 if __name__ == "__main__":

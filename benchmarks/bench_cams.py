@@ -13,7 +13,6 @@ import io
 import resource
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -27,7 +26,7 @@ import torchvision
 from pytorch_grad_cam.ablation_layer import AblationLayer, AblationLayerVit
 from pytorch_grad_cam.utils.model_targets import ClassifierOutputTarget
 from pytorch_grad_cam.utils.reshape_transforms import vit_reshape_transform
-from side_by_side import compared
+from side_by_side import compared, in_turns, median, size
 
 from assay.explainers import cam
 from assay.explainers.gradient import IntegratedGradients
@@ -68,8 +67,8 @@ def resized(maps: list[Any]) -> Any:
     """The peer's own last steps, so that both sides end with the same arrays."""
     done = []
     for shown in maps:
-        for size in (None, (224, 224)):
-            shown = shown if size is None else cv2.resize(np.float32(shown), size)
+        for wanted in (None, (224, 224)):
+            shown = shown if wanted is None else cv2.resize(np.float32(shown), wanted)
             shown = shown - shown.min()
             shown = shown / (shown.max() + 1e-7)
         done.append(shown)
@@ -99,41 +98,33 @@ def quiet() -> Any:
         yield
 
 
-def seconds(work: Callable[[], object], repeats: int) -> float:
-    """The least CPU time of some tries: other work on the machine only adds."""
-    best = float("inf")
-    for _ in range(repeats):
-        start = time.process_time()
-        work()
-        best = min(best, time.process_time() - start)
-    return best
-
-
 def compare(
     name: str,
     mine: Callable[[], list[Any]],
     peers: Callable[[], list[Any]],
     same: Callable[[], list[Any]],
-    repeats: int,
+    rounds: int,
 ) -> None:
     apart = max(float(np.abs(a - b).max()) for a, b in zip(same(), peers(), strict=True))
     assert apart < 1e-3, f"{name}: maps differ by {apart}"
-    fast, slow = seconds(mine, repeats), seconds(peers, repeats)
+    taken = in_turns(mine, peers, rounds=rounds)
+    fast, slow = map(median, taken)
     print(f"{name:42} ours {fast:7.2f} s   peer {slow:7.2f} s   {slow / fast:6.1f}×   maps within {apart:.0e}")
-    compared(name, "pytorch-grad-cam", fast, slow, f"maps within {apart:.0e}")
+    compared(name, "pytorch-grad-cam", *taken, f"maps within {apart:.0e}")
 
 
 def single_pass(built: dict[str, Classifier]) -> None:
+    n = size(16, 2)
     for name, model in built.items():
         compare(
-            f"six single-pass CAMs, {name}, batch 16",
-            lambda model=model: ours(model, 16, [explainer for explainer, _ in SIX]),
-            lambda model=model: theirs(model, 16, [(kind, {}) for _, kind in SIX]),
-            lambda model=model: ours(model, 16, COMPARED),
-            repeats=3,
+            f"six single-pass CAMs, {name}, batch {n}",
+            lambda model=model: ours(model, n, [explainer for explainer, _ in SIX]),
+            lambda model=model: theirs(model, n, [(kind, {}) for _, kind in SIX]),
+            lambda model=model: ours(model, n, COMPARED),
+            rounds=3,
         )
-        bare = seconds(lambda model=model: Session(model, images(16), ["1"] * 16).trace(("vision.last",)), 3)
-        print(f"{'  of which encoding and the one trace':42}      {bare:7.2f} s")
+        [bare] = in_turns(lambda model=model: Session(model, images(n), ["1"] * n).trace(("vision.last",)), rounds=3)
+        print(f"{'  of which encoding and the one trace':42}      {median(bare):7.2f} s")
 
 
 def asking(built: dict[str, Classifier]) -> None:
@@ -149,7 +140,7 @@ def asking(built: dict[str, Classifier]) -> None:
                 lambda model=model, explainer=explainer: ours(model, 1, [explainer]),
                 lambda model=model, kind=kind: theirs(model, 1, [kind]),
                 lambda model=model, explainer=explainer: ours(model, 1, [explainer]),
-                repeats=1,
+                rounds=1,
             )
 
 

@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from side_by_side import compared, in_turns, size
 
 from assay.metrics import compass, direction_error
 
@@ -57,7 +58,7 @@ def cpu(work: Callable[[], Any]) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--maps", type=int, default=10_000)
+    parser.add_argument("--maps", type=int, default=size(10_000, 500))
     parser.add_argument("--repeats", type=int, default=5)
     asked = parser.parse_args()
     rng = np.random.default_rng(0)
@@ -65,8 +66,10 @@ def main() -> None:
     a, b = rng.uniform(1, 23, (2, asked.maps, 2))
     for ours, theirs in zip(at_once(maps, a, b), in_a_loop(maps, a, b), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-7, atol=1e-7)
-    pairs = [(cpu(lambda: in_a_loop(maps, a, b)), cpu(lambda: at_once(maps, a, b))) for _ in range(asked.repeats)]
-    loop, ours = (statistics.median(column) for column in zip(*pairs, strict=True))
+    taken = in_turns(lambda: at_once(maps, a, b), lambda: in_a_loop(maps, a, b), rounds=asked.repeats)
+    ours, loop = map(statistics.median, taken)
+    what = f"compass and its metrics, {asked.maps:,} maps of 24 × 24"
+    compared(what, "a loop over samples", *taken, "within 1e-7", "≥ 20")
     print(f"{asked.maps} maps of 24 × 24, projection and metrics, results equal")
     print(f"  loop over samples {1e6 * loop / asked.maps:8.1f} µs a map")
     print(f"  assay             {1e6 * ours / asked.maps:8.1f} µs a map   {loop / ours:.1f} times faster (asked: 20)")
@@ -95,6 +98,7 @@ def trace(readout: float) -> None:
             spent.append(cpu(partial(session.trace, layers, ("activations",))))
         each = statistics.median(spent) / len(samples)
         share = 100 * readout / each
+        compared(f"compass readout, {name}", "the cheapest trace", readout, each, "as above", "≥ 50")
         print(
             f"  trace of {name:14s} {1e6 * each:8.1f} µs a sample; the readout is {share:.2f} % of it (asked: under 2)"
         )

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import captum.attr
 import numpy as np
 import shapiq
 import torch
-from side_by_side import compared
+from side_by_side import compared, in_turns, median, size
 from torch import Tensor, nn
 
 from assay.probe import Evaluator, Game, ask, interaction_index, shapley
@@ -25,7 +25,7 @@ from assay.probe.exact import coalitions
 
 PLAYERS = 25
 TUNED_ON = 5  # the features of `regression` were chosen while looking at the first five images: these are left out
-PLAIN = 200  # permutations that captum draws for the variance of plain sampling
+PLAIN = size(200, 40)  # permutations that captum draws for the variance of plain sampling
 
 
 def drawn_shapes(count: int, seed: int) -> tuple[Tensor, Tensor]:
@@ -96,16 +96,6 @@ class Case:
         return result[0, 0].flatten()[first].double().numpy()
 
 
-def cpu_seconds(call: Callable[[], object], repeats: int = 5) -> float:
-    """The best of a few runs."""
-    best = np.inf
-    for _ in range(repeats):
-        start = time.process_time()
-        call()
-        best = min(best, time.process_time() - start)
-    return float(best)
-
-
 def equal_error(case: Case, budgets: list[int], seeds: int) -> None:
     """Passes at equal standard error: ours against plain permutation sampling, one captum permutation at a time."""
     torch.manual_seed(1)
@@ -131,21 +121,26 @@ def against_captum_by_default(case: Case) -> None:
     samples = 25  # captum's default
     passes = samples * PLAYERS
     torch.manual_seed(2)
-    theirs = cpu_seconds(lambda: case.captum(samples), 3)
     spread = np.stack([case.captum(samples) for _ in range(8)]).std(axis=0, ddof=1)
     batches = [coalitions(PLAYERS, 64 * k, 64 * k + 64) for k in range(passes // 64)]
-    raw = cpu_seconds(lambda: [case.game.value(b) for b in batches], 3) * passes / (64 * len(batches))
+    budgets = (passes, passes // 3)
+    captums, forwards, *mine = in_turns(
+        lambda: case.captum(samples),
+        lambda: [case.game.value(batch) for batch in batches],
+        *(partial(shapley, case.game, budget) for budget in budgets),
+    )
+    theirs, raw = median(captums), median(forwards) * passes / (64 * len(batches))
     print(
         f"  captum by default: {passes} passes, {theirs:.3f} s ({theirs / raw:.1f}x the raw batched forward), "
         f"rms error {np.sqrt((spread**2).mean()):.4f}"
     )
-    for budget in (passes, passes // 3):
-        ours = cpu_seconds(lambda budget=budget: shapley(case.game, budget), 3)
+    for budget, taken in zip(budgets, mine, strict=True):
+        ours = median(taken)
         spread = np.stack([shapley(case.game, budget, rng=seed).values for seed in range(8)]).std(axis=0, ddof=1)
         error = np.sqrt((spread**2).mean())
         print(f"  ours: {budget} passes, {ours:.3f} s, {theirs / ours:.1f}x faster, rms error {error:.4f}")
         agree = "error bars cover the difference"
-        compared(f"Shapley values, 25 players, {budget} passes", "captum by default", ours, theirs, agree)
+        compared(f"Shapley values, 25 players, {budget} passes", "captum by default", taken, captums, agree)
 
 
 def evaluator_throughput(case: Case) -> None:
@@ -161,12 +156,14 @@ def evaluator_throughput(case: Case) -> None:
         rounds.append((middle - start, time.process_time() - middle))
         np.testing.assert_allclose(values, raw, atol=1e-5)
     direct, through = np.median(rounds, axis=0)
-    compared("coalitions through the evaluator", "raw forwards", through, direct, "values within 1e-5", "≥ 0.9")
+    plain, with_evaluator = zip(*rounds, strict=True)
+    compared("coalitions through the evaluator", "raw forwards", with_evaluator, plain, "values within 1e-5", "≥ 0.9")
     print(
         f"  raw {len(keep) / direct:.0f}/s, through the evaluator {len(keep) / through:.0f}/s: {direct / through:.1%}"
     )
     free = Game(lambda visual, text: visual[:, 0], PLAYERS)
-    overhead = cpu_seconds(lambda: Evaluator.of(free, batch_size=64).run([(0, ask(keep))])) / len(keep)
+    [taken] = in_turns(lambda: Evaluator.of(free, batch_size=64).run([(0, ask(keep))]))
+    overhead = median(taken) / len(keep)
     print(f"  overhead {overhead * 1e6:.2f} us per coalition ({direct / len(keep) * 1e6:.0f} us per forward)")
 
 
@@ -181,21 +178,22 @@ def against_shapiq() -> None:
 
     difference = abs(theirs() - float(interaction_index(game, 0, 1)))
     assert difference < 1e-10, difference
-    slow, fast = cpu_seconds(theirs), cpu_seconds(lambda: interaction_index(game, 0, 1), 20)
+    others, mine = in_turns(theirs, lambda: interaction_index(game, 0, 1), rounds=15)
+    slow, fast = median(others), median(mine)
     print(
         f"  equal to {difference:.1e}; shapiq {slow * 1e3:.2f} ms, ours {fast * 1e3:.2f} ms: {slow / fast:.0f}x faster"
     )
-    compared("exact interaction index, 8 players", "shapiq", fast, slow, f"equal to {difference:.0e}")
+    compared("exact interaction index, 8 players", "shapiq", mine, others, f"equal to {difference:.0e}")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--images", type=int, default=3)
-    parser.add_argument("--seeds", type=int, default=30)
-    parser.add_argument("--budgets", type=int, nargs="+", default=[402, 802])
+    parser.add_argument("--images", type=int, default=size(3, 1))
+    parser.add_argument("--seeds", type=int, default=size(30, 4))
+    parser.add_argument("--budgets", type=int, nargs="+", default=size([402, 802], [402]))
     options = parser.parse_args()
     torch.set_num_threads(1)
-    model = trained_cnn(steps=500)
+    model = trained_cnn(steps=size(500, 150))
     images, kinds = drawn_shapes(400, seed=2)
     with torch.inference_mode():
         right = model(images).argmax(dim=1) == kinds

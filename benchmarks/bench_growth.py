@@ -2,35 +2,45 @@
 
     python benchmarks/bench_growth.py [--picture docs/images/growth.png]
 
-CPU seconds, the least of a few tries. Results are checked at the smallest size against something that does not depend
-on the code timed: additive games have their weights as Shapley values, curves of one step are their end points.
+CPU seconds, medians, the sizes of a line in turns. Results are checked at the smallest size against something that does
+not depend on the code timed: additive games have their weights as Shapley values, and no synergy.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import time
+import sys
+import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from side_by_side import compared, in_turns, median, size
 
+from assay.datasets.grid import generate
 from assay.engine.cost import Costs, Work, simulate
-from assay.metrics import relevance_mass
+from assay.engine.run import run
+from assay.explainers.gradient import IntegratedGradients
+from assay.kernel.spec import Spec
+from assay.metrics import relevance_mass, spuriousity, weighted_iou
 from assay.metrics.synergy import synergy
-from assay.probe import Game, shapley
+from assay.models import load_model
+from assay.probe import Game, Session, shapley
 
 Line = tuple[str, Sequence[float], list[float]]  # label, sizes, cost
 
 
-def seconds(work: Callable[[], object], tries: int = 3) -> float:
-    best = float("inf")
-    for _ in range(tries):
-        began = time.process_time()
-        work()
-        best = min(best, time.process_time() - began)
-    return best
+def line(name: str, sizes: Sequence[int], work: Callable[[int], object], rounds: int = 5) -> Line:
+    """One line of a panel: `work(n)` for every size, in turns."""
+    sizes = size(sizes, sizes[:3])
+    taken = in_turns(*(lambda n=n: work(n) for n in sizes), rounds=rounds)
+    return name, sizes, [median(turns) for turns in taken]
+
+
+def same(images: np.ndarray, texts: list[str | None]) -> list[str]:
+    return ["same"] * len(images)
 
 
 def additive(players: int) -> tuple[Game, np.ndarray]:
@@ -42,44 +52,68 @@ def additive(players: int) -> tuple[Game, np.ndarray]:
     return Game(value, players // 2, players - players // 2), weights
 
 
-def samples() -> Line:
+def samples() -> list[Line]:
     sizes = [250, 500, 1000, 2000, 4000]
     rng = np.random.default_rng(0)
     maps, masks = rng.random((sizes[-1], 64, 64)), rng.random((sizes[-1], 64, 64)) < 0.3
     whole = relevance_mass(maps[:2], masks[:2])
     assert np.allclose(whole, [(m * k).sum() / m.sum() for m, k in zip(maps[:2], masks[:2], strict=True)])
-    return "samples: relevance mass", sizes, [seconds(lambda n=n: relevance_mass(maps[:n], masks[:n])) for n in sizes]
+    with tempfile.TemporaryDirectory() as folder:
+        np.save(f"{folder}/images.npy", rng.integers(0, 256, (sizes[-1], 32, 32, 3), dtype=np.uint8))
+        np.save(f"{folder}/masks.npy", masks[:, ::2, ::2])
+        numbers = iter(range(1000))
+        runs = line("samples: a run, in all", sizes, lambda n: whole_run(Path(folder), n, next(numbers)), rounds=3)
+    return [line("samples: relevance mass", sizes, lambda n: relevance_mass(maps[:n], masks[:n])), runs]
+
+
+def whole_run(folder: Path, n: int, number: int) -> None:
+    spec: dict[str, Any] = {
+        "protocol": "localization",
+        "models": [{"name": "blackbox", "fn": "bench_growth:same", "answers": ["same"]}],
+        "datasets": [{"name": "arrays", "images": f"{folder}/images.npy", "masks": f"{folder}/masks.npy"}],
+        "explainers": ["control/edges"],
+        "limit": n,
+        "keep_maps": False,
+    }
+    assert len(run(Spec.parse(spec), folder / str(number), workers=0).scores()) >= 5 * n
 
 
 def players() -> list[Line]:
     game, weights = additive(8)
     assert np.allclose(shapley(game).values, weights)
-    exact, estimated = [6, 8, 10, 12, 14], [16, 32, 64, 128, 256]
-    cost = [seconds(lambda n=n: shapley(additive(n)[0], budget=2**n, method="exact")) for n in exact]
-    guessed = [seconds(lambda n=n: shapley(additive(n)[0], 2000, "permutation", rng=0)) for n in estimated]
-    return [("players: exact Shapley values", exact, cost), ("players: 2,000 passes", estimated, guessed)]
+    return [
+        line("players: exact Shapley values", [6, 8, 10, 12, 14],
+             lambda n: shapley(additive(n)[0], budget=2**n, method="exact")),
+        line("players: estimated, 2,000 passes", [16, 32, 64, 128, 256],
+             lambda n: shapley(additive(n)[0], 2000, "permutation", rng=0)),
+    ]  # fmt: skip
 
 
-def steps() -> Line:
+def steps() -> list[Line]:
     sizes = [5, 11, 21, 41, 81]
     game, _ = additive(100)
     orders = np.arange(50), np.arange(50)
-    assert np.isfinite(synergy(game, *orders, steps=5).value)
-    return "steps: F_syn", sizes, [seconds(lambda k=k: synergy(game, *orders, steps=k)) for k in sizes]
+    assert abs(synergy(game, *orders, steps=5).value) < 1e-9  # nothing in an additive game matters together
+    model: Any = load_model("gridnet.pure")
+    shown = generate("D1_M_F0_d0.3", 2)
+    session = Session(model, shown, [str(sample.answer) for sample in shown])
+    return [
+        line("steps: F_syn", sizes, lambda k: synergy(game, *orders, steps=k)),
+        line("steps: integrated gradients", sizes, lambda k: IntegratedGradients(steps=k)(session), rounds=3),
+    ]
 
 
-def classes() -> Line:
+def classes() -> list[Line]:
     """Every class of a segmented image has its own map and mask: as many as samples, but of one image."""
     sizes = [1, 4, 16, 64, 256]
     rng = np.random.default_rng(1)
     maps, ids = rng.random((sizes[-1], 64, 64)), rng.integers(0, sizes[-1], (64, 64))
     masks = ids == np.arange(sizes[-1])[:, None, None]
     assert masks.sum() == 64 * 64
-    return (
-        "classes: relevance mass",
-        sizes,
-        [seconds(lambda n=n: relevance_mass(maps[:n], masks[:n]), 9) for n in sizes],
-    )
+    return [
+        line("classes: spuriousity", sizes, lambda n: spuriousity(maps[:n], masks[:n]), rounds=9),
+        line("classes: weighted IoU", sizes, lambda n: weighted_iou(maps[:n], maps[::-1][:n]), rounds=9),
+    ]
 
 
 def workers() -> list[Line]:
@@ -114,17 +148,23 @@ def draw(lines: Sequence[Line], path: Path) -> None:
         axis.legend(fontsize=7, frameon=False)
         axis.spines[["top", "right"]].set_visible(False)
     axes[0].set_ylabel("cost, first point = 1")
-    figure.savefig(path, dpi=110)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=100)
 
 
 def main() -> None:
+    root = Path(__file__).parents[1]
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--picture", type=Path, default=Path(__file__).parents[1] / "docs" / "images" / "growth.png")
+    parser.add_argument("--picture", type=Path, default=root / size("docs/images/growth.png", "build/growth.png"))
     options = parser.parse_args()
-    lines = [samples(), *players(), steps(), classes(), *workers()]
+    sys.path.insert(0, str(Path(__file__).parent))
+    lines = [*samples(), *players(), *steps(), *classes(), *workers()]
     for name, sizes, cost in lines:
         slope = np.polyfit(np.log(sizes), np.log(cost), 1)[0]
         print(f"{name:32} {json.dumps([float(f'{c:.3g}') for c in cost])} s at {list(sizes)}: power {slope:.2f}")
+        if not name.startswith("workers"):
+            what = f"{name}, {sizes[0]:,} to {sizes[-1]:,}"
+            compared(what, "growth in proportion", cost[-1] / cost[0], sizes[-1] / sizes[0], "checked at the smallest")
     draw(lines, options.picture)
 
 

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import time
 import warnings
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import numpy as np
-from side_by_side import compared
+from side_by_side import compared, in_turns, median, size
 
 from assay import metrics
 
@@ -32,13 +31,16 @@ OTHERS: dict[str, Ours] = {
     "relevance_rank": metrics.relevance_rank,
     "pointing_game": metrics.pointing_game,
 }
-# Ours, the metric of Quantus that answers the same question, and how ours follows from its value (None: it does not).
-PEERS: list[tuple[str, str, Callable[[Any], Any] | None]] = [
-    ("relevance_mass", "RelevanceMassAccuracy", lambda value: value),
-    ("spuriousity", "AttributionLocalisation", lambda value: 1 - value),
-    ("hit", "PointingGame", lambda value: value),
-    ("weighted_iou", "TopKIntersection", None),
-    ("relevance_rank", "RelevanceRankAccuracy", lambda value: value),
+LOOP = "scikit-image in a loop"
+# Ours, the peer that answers the same question, how ours follows from its value (None: it does not), and how far apart
+# the two may be: Quantus normalises and sums in float32.
+PEERS: list[tuple[str, str, Callable[[Any], Any] | None, float]] = [
+    ("otsu_iou", LOOP, lambda value: value, 1e-12),
+    ("relevance_mass", "Quantus RelevanceMassAccuracy", lambda value: value, 1e-6),
+    ("spuriousity", "Quantus AttributionLocalisation", lambda value: 1 - value, 1e-6),
+    ("hit", "Quantus PointingGame", lambda value: value, 1e-6),
+    ("weighted_iou", "Quantus TopKIntersection", None, 0.0),
+    ("relevance_rank", "Quantus RelevanceRankAccuracy", lambda value: value, 1e-6),
 ]
 
 
@@ -55,16 +57,6 @@ def scenes(n: int, size: int, seed: int = 0) -> tuple[Any, Any, Any]:
         y, x = (int(v) for v in rng.uniform(0.1, 0.6, 2) * size)
         masks[i, y : y + size // 3, x : x + size // 4] = True
     return maps, masks, maps + 0.2 * rng.random(maps.shape, dtype=np.float32)
-
-
-def seconds(call: Callable[[], Any], repeats: int) -> float:
-    """Processor time of the fastest of several runs: the others were disturbed."""
-    times = []
-    for _ in range(repeats):
-        start = time.process_time()
-        call()
-        times.append(time.process_time() - start)
-    return min(times)
 
 
 def quantus_runs(maps: Any, masks: Any) -> dict[str, Callable[[], Any]]:
@@ -84,7 +76,7 @@ def quantus_runs(maps: Any, masks: Any) -> dict[str, Callable[[], Any]]:
     def run(name: str) -> Any:
         return np.array(getattr(quantus, name)(disable_warnings=True)(**given), dtype=float).reshape(n)
 
-    return {name: partial(run, name) for _, name, _ in PEERS}
+    return {peer: partial(run, peer.removeprefix("Quantus ")) for _, peer, *_ in PEERS if peer != LOOP}
 
 
 def loop_otsu(maps: Any, masks: Any) -> Any:
@@ -98,11 +90,29 @@ def loop_otsu(maps: Any, masks: Any) -> Any:
     return np.array(values)
 
 
+def checked(maps: Any, masks: Any, truth: dict[str, Any], runs: dict[str, Callable[[], Any]]) -> dict[str, str]:
+    """How the values of each peer agree with ours; what departs ends the comparison."""
+    said = {}
+    for name, peer, follows, allowed in PEERS:
+        if peer not in runs:
+            continue
+        if follows is None:
+            said[peer] = "differ by definition"
+            continue
+        gap = float(np.abs((FIVE | OTHERS)[name](maps, truth[name]) - follows(runs[peer]())).max())
+        if gap > allowed:
+            raise SystemExit(f"{name} departs from {peer} by {gap}")
+        said[peer] = f"equal, gap {gap:.0e}"
+    return said
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--maps", type=int, default=1000)
+    parser.add_argument("--maps", type=int, default=size(1000, 40))
     parser.add_argument("--size", type=int, default=224)
-    parser.add_argument("--few", type=int, default=20, help="maps that Quantus and the scikit-image loop score")
+    parser.add_argument(
+        "--few", type=int, default=size(20, 4), help="maps that Quantus and the scikit-image loop score"
+    )
     parser.add_argument("--repeats", type=int, default=3)
     options = parser.parse_args()
     warnings.filterwarnings("ignore")
@@ -112,42 +122,33 @@ def main() -> None:
     truth = {name: scores if name == "weighted_iou" else masks for name in FIVE | OTHERS}
     print(f"{options.maps} maps of {options.size}×{options.size}, float32, one core; peers on the first {few.stop}\n")
 
-    ours: dict[str, float] = {}
-    for name, metric in (FIVE | OTHERS).items():
-        ours[name] = seconds(partial(metric, maps, truth[name]), options.repeats) / options.maps
-    together = sum(ours[name] for name in FIVE)
-    for name, taken in ours.items():
-        print(f"{name:16s} {taken * 1e3:8.3f} ms a map{'' if name in FIVE else '   (beyond the five)'}")
-    print(f"{'the five':16s} {together * 1e3:8.3f} ms a map\n")
-
+    theirs: dict[str, Callable[[], Any]] = {}
     if importlib.util.find_spec("skimage"):
-        gap = np.abs(loop_otsu(maps[few], masks[few]) - metrics.otsu_iou(maps[few], masks[few])).max()
-        taken = seconds(partial(loop_otsu, maps[few], masks[few]), options.repeats) / few.stop
-        ratio = taken / ours["otsu_iou"]
-        compared("otsu_iou", "scikit-image in a loop", ours["otsu_iou"], taken, f"gap {gap:.0e}")
-        print(f"scikit-image Otsu in a loop: {taken * 1e3:.3f} ms a map, ×{ratio:.1f} of otsu_iou, gap {gap:.0e}\n")
-        if gap > 1e-12:
-            raise SystemExit("otsu_iou departs from scikit-image")
+        theirs[LOOP] = partial(loop_otsu, maps[few], masks[few])
+    if importlib.util.find_spec("quantus") and importlib.util.find_spec("torch"):
+        theirs |= quantus_runs(maps[few], masks[few])
+    else:
+        print("no comparison with Quantus: install it (pip install quantus==0.6.0) next to torch")
+    said = checked(maps[few], masks[few], {name: given[few] for name, given in truth.items()}, theirs)
 
-    if not (importlib.util.find_spec("quantus") and importlib.util.find_spec("torch")):
-        print("skipped the comparison with Quantus: install it (pip install quantus==0.6.0) next to torch")
-        return
-    runs = quantus_runs(maps[few], masks[few])
-    total = 0.0
-    print(f"{'assay':16s} {'Quantus':24s} {'ms a map':>9s} {'ratio':>7s}   values")
-    for name, peer, follows in PEERS:
-        said = "differ by definition"
-        if follows is not None:
-            mine = (FIVE | OTHERS)[name](maps[few], truth[name][few])
-            gap = float(np.abs(mine - follows(runs[peer]())).max())
-            said = f"equal, gap {gap:.0e}"
-            if gap > 1e-6:  # Quantus normalises and sums in float32
-                raise SystemExit(f"{name} departs from {peer} by {gap}")
-        taken = seconds(runs[peer], options.repeats) / few.stop
-        total += taken
-        compared(name, f"Quantus {peer}", ours[name], taken, said)
-        print(f"{name:16s} {peer:24s} {taken * 1e3:9.2f} {taken / ours[name]:6.0f}×   {said}")
-    print(f"{'our five':16s} {'its five':24s} {total * 1e3:9.2f} {total / together:6.0f}×")
+    ours = {name: partial(metric, maps, truth[name]) for name, metric in (FIVE | OTHERS).items()}
+    taken = in_turns(*ours.values(), *theirs.values(), rounds=options.repeats)
+    counts = [options.maps] * len(ours) + [few.stop] * len(theirs)
+    each = {name: [seconds / n for seconds in turns]
+            for name, turns, n in zip([*ours, *theirs], taken, counts, strict=True)}  # fmt: skip
+    for name in ours:
+        print(f"{name:16s} {median(each[name]) * 1e3:8.3f} ms a map{'' if name in FIVE else '   (beyond the five)'}")
+    together = sum(median(each[name]) for name in FIVE)
+    print(f"{'the five':16s} {together * 1e3:8.3f} ms a map\n")
+    print(f"{'assay':16s} {'peer':32s} {'ms a map':>9s} {'ratio':>7s}   values")
+    for name, peer, *_ in PEERS:
+        if peer in each:
+            cost = median(each[peer])
+            compared(name, peer, each[name], each[peer], said[peer])
+            print(f"{name:16s} {peer:32s} {cost * 1e3:9.2f} {cost / median(each[name]):6.0f}×   {said[peer]}")
+    if len(theirs) == len(PEERS):
+        total = sum(median(each[peer]) for _, peer, *_ in PEERS if peer != LOOP)
+        print(f"{'our five':16s} {'the five of Quantus':32s} {total * 1e3:9.2f} {total / together:6.0f}×")
 
 
 if __name__ == "__main__":

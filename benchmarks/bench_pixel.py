@@ -11,7 +11,6 @@ captum itself. Explainers: CPU seconds, in turns, the median; maps are compared 
 from __future__ import annotations
 
 import argparse
-import statistics
 import time
 from collections.abc import Callable
 from typing import Any
@@ -19,7 +18,7 @@ from typing import Any
 import captum.attr as peer
 import numpy as np
 import torch
-from side_by_side import compared
+from side_by_side import compared, in_turns, median, size
 
 from assay.datasets.shortcut import ShortcutDataset
 from assay.explainers.cam import GradCam
@@ -129,25 +128,17 @@ def explainers(model: Any, session: Session, repeats: int) -> None:
         mine = maps / np.maximum(np.abs(maps).max(axis=(1, 2), keepdims=True), 1e-12)
         assert np.abs(mine - other / np.maximum(scale, 1e-12)).max() < 1e-3, f"{name}: maps differ"
     for names in (SHARED, tuple(ours)):
-        spent: dict[str, list[float]] = {"ours": [], "theirs": []}
-        for _ in range(repeats):
-            for side in spent:
-                at = time.process_time()
-                if side == "ours":
-                    together(names)
-                else:
-                    for name in names:
-                        theirs[name]()
-                spent[side].append(time.process_time() - at)
-        mine, captums = (statistics.median(spent[side]) for side in ("ours", "theirs"))
-        print(f"{', '.join(names)}: {mine:.3f} s together, {captums:.3f} s one by one through captum; "
-              f"ratio {captums / mine:.2f} (asked for: 2)")  # fmt: skip
+        mine, captums = in_turns(
+            lambda names=names: together(names), lambda names=names: [theirs[name]() for name in names], rounds=repeats
+        )
+        print(f"{', '.join(names)}: {median(mine):.3f} s together, {median(captums):.3f} s one by one through captum; "
+              f"ratio {median(captums) / median(mine):.2f} (asked for: 2)")  # fmt: skip
         compared(f"{', '.join(names)} on {len(samples)} images", "captum", mine, captums, "maps within 1e-3", "2×")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--images", type=int, default=100)
+    parser.add_argument("--images", type=int, default=size(100, 6))
     parser.add_argument("--repeats", type=int, default=5)
     asked = parser.parse_args()
     torch.set_num_threads(1)

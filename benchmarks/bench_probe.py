@@ -8,15 +8,13 @@ Models: a timm ViT-tiny (224 px, 12 layers) and a random LLaVA of about a millio
 from __future__ import annotations
 
 import argparse
-import time
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import timm
 import torch
-from side_by_side import compared
+from side_by_side import compared, in_turns, median, size
 
 from assay.kernel.sample import Sample
 from assay.models.classifier import classifier
@@ -32,19 +30,6 @@ QUESTION = "how many red circles are left of blue squares?"
 def samples(side: int, n: int, text: str | None) -> list[Sample]:
     rng = np.random.default_rng(0)
     return [Sample(f"s{i}", rng.integers(0, 256, (side, side, 3), dtype=np.uint8), text) for i in range(n)]
-
-
-def times(*runs: Callable[[], object], repeats: int = 5) -> list[float]:
-    """Best CPU time of each, measured in turns, so that a busy machine is busy for all."""
-    best = [float("inf")] * len(runs)
-    for run in runs:
-        run()
-    for _ in range(repeats):
-        for k, run in enumerate(runs):
-            start = time.process_time()
-            run()
-            best[k] = min(best[k], time.process_time() - start)
-    return best
 
 
 def resident() -> float:
@@ -79,13 +64,11 @@ def throughput(model: TorchModel, shown: list[Sample], targets: list[str], visua
     assert all(len(keep) % batch == 0 for keep in masks), "whole batches, so that both sides do the same rows"
     np.testing.assert_allclose(ours(), raw(), rtol=1e-3, atol=1e-6)
     count, plain = sum(map(len, masks)), len(rows) * batch
-    with_evaluator, without = times(ours, raw)
-    ratio = (count / with_evaluator) / (plain / without)
-    each = with_evaluator / count, without / plain
+    taken = in_turns(ours, raw)
+    each = [[seconds / rows for seconds in turns] for turns, rows in zip(taken, (count, plain), strict=True)]
     compared(f"coalitions, {model.name}", "raw forwards", *each, "values within 1e-3", "≥ 0.9")
-    print(
-        f"  {model.name}: raw {plain / without:.0f}/s, evaluator {count / with_evaluator:.0f}/s: {ratio:.1%} (aim 90 %)"
-    )
+    mine, alone = map(median, each)
+    print(f"  {model.name}: raw {1 / alone:.0f}/s, evaluator {1 / mine:.0f}/s: {alone / mine:.1%} (aim 90 %)")
 
 
 def text_only(model: Any, shown: list[Sample]) -> None:
@@ -120,11 +103,11 @@ def text_only(model: Any, shown: list[Sample]) -> None:
         with torch.no_grad():
             return model.log_probability(inputs, ["yes"] * 64)
 
-    vision, forward = times(tower, whole)
-    reused, again = times(ours, looking_again)
-    print(f"  {model.name}: vision tower {vision / forward:.0%} of a forward; {again / reused:.2f}x (aim 1.5x)")
-    agree = "values within 1e-3"
-    compared("text-only coalitions", "looking at the image every time", reused, again, agree, "≥ 1.5")
+    vision, forward, reused, again = in_turns(tower, whole, ours, looking_again)
+    share, gain = median(vision) / median(forward), median(again) / median(reused)
+    print(f"  {model.name}: vision tower {share:.0%} of a forward; {gain:.2f}x (aim 1.5x)")
+    what, peer = f"text-only coalitions, {model.name}", "looking at the image every time"
+    compared(what, peer, reused, again, "values within 1e-3", "≥ 1.5")
 
 
 def trajectory(model: Any, shown: list[Sample]) -> None:
@@ -173,13 +156,13 @@ def stopping_early() -> None:
         x = pixels.clone().requires_grad_()
         torch.autograd.grad(module(x)[:, 0].sum(), x)
 
-    traced, plain, whole = times(ours, forward, full, repeats=3)
+    traced, plain, whole = map(median, in_turns(ours, forward, full, rounds=3))
     print(f"  ResNet-18, layer4: trace {traced / plain:.2f}x a forward; forward and full backward {whole / plain:.2f}x")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--traces", type=int, default=1000)
+    parser.add_argument("--traces", type=int, default=size(1000, 40))
     parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)

@@ -1,9 +1,10 @@
 """The cost model beside measured runs at 1, 2 and 4 workers, and what it says of the papers' full grids.
 
-    python benchmarks/bench_scaling.py [--jobs 24] [--seconds 1.0]
+    python benchmarks/bench_scaling.py [--jobs 24] [--seconds 1.0] [--ray] [--picture docs/images/scaling.png]
 
 Jobs of the measured runs sleep, so that four workers are four workers on a machine with two cores. Rows are compared
-between the runs first. All forecasts are made from the events of the run with one worker.
+between the runs first. All forecasts are made from the events of the run with one worker. `--ray` measures the driver
+of a Ray cluster, too.
 """
 
 from __future__ import annotations
@@ -12,14 +13,16 @@ import argparse
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
-from side_by_side import compared
+from side_by_side import compared, in_turns, median, size
 
+import assay
 from assay.engine.cost import Costs, Forecast, Work, simulate
 from assay.engine.events import duration
 from assay.engine.forecast import estimate, measured_costs
@@ -28,13 +31,38 @@ from assay.engine.progress import measured_rates
 from assay.engine.run import run
 from assay.kernel.attribution import Attribution
 from assay.kernel.card import Card
+from assay.kernel.registry import build
+from assay.kernel.sample import Sample
 from assay.kernel.spec import Spec
 
-# Models, instances, and the accelerator hours that the papers say the whole took. The 3,700 instances of the first and
-# the three models of the second are assumptions: they decide the number of jobs, not the work.
-PAPERS = {"fsyn2026 (001), 300 GPU hours": (3, 3700, 300.0), "creg2026 (002), 20 GPU hours": (3, 836, 20.0)}
 WORKERS = (1, 4, 16, 64, 256, 1000)
-LOADING = 60.0  # seconds to load a 7B model, an assumption; starting a worker is measured
+LOADING = 60.0  # seconds to load a model of some billion parameters, an assumption; starting a worker is measured
+SHARDS = (64, 8)
+
+
+@dataclass(frozen=True)
+class Paper:
+    """A paper's full grid. The work is what its authors say it took, or the passes that the shipped spec of it asks
+    for, at the seconds that a pass of `probe` takes on one core here.
+    """
+
+    name: str
+    models: int
+    samples: int  # of each model
+    hours: float | None = None
+    spec: str = ""
+    probe: str = ""
+
+
+# The 3,700 instances of fsyn2026 are an assumption: they decide the number of jobs, not the work. ImageNet-S has 12,419
+# images for validation, of which three answers each are explained; CIFAR-10 has 10,000 images for testing.
+PAPERS = (
+    Paper("gridvqax2026 (000)", 4, 3800, spec="papers/000-twins", probe="gridvlm"),
+    Paper("fsyn2026 (001)", 3, 3700, hours=300.0),
+    Paper("creg2026 (002)", 5, 836, hours=20.0),
+    Paper("semscore2025 (003)", 9, 3 * 12_419, spec="semantic-classifiers", probe="ViT-base"),
+    Paper("pixelrules2024 (004)", 4, 10_000, spec="papers/004-cifar10", probe="ResNet-18"),
+)
 
 
 @dataclass(frozen=True)
@@ -53,7 +81,7 @@ def same(images: np.ndarray, texts: list[str | None]) -> list[str]:
     return ["same"] * len(images)
 
 
-def spec(root: Path, seconds: float) -> Spec:
+def sleeping(root: Path, seconds: float, jobs: int) -> Spec:
     return Spec.parse(
         {
             "protocol": "localization",
@@ -62,6 +90,7 @@ def spec(root: Path, seconds: float) -> Spec:
             "explainers": [{"name": "bench_scaling:Sleeper", "seconds": seconds}],
             "shard_size": 2,
             "batch_size": 2,
+            "limit": 2 * jobs,
             "keep_maps": False,
         }
     )
@@ -76,64 +105,152 @@ def measured(root: Path, wanted: Spec) -> dict[int, tuple[float, pd.DataFrame, l
     return found
 
 
-def driver_cost(root: Path) -> float:
+def driver_cost(root: Path, engine: str = "local") -> float:
     """CPU seconds of the driver for one more job: the slope between a run of few and one of many."""
     spent = []
-    run(replace_limit(spec(root, 0.0), 4), root / "warm", workers=1)
-    for jobs in (20, 120):
-        wanted = replace_limit(spec(root, 0.0), 2 * jobs)
+    few, many = size((20, 120), (4, 12))
+    run(sleeping(root, 0.0, 2), root / f"{engine}-warm", workers=1, engine=engine)
+    for jobs in (few, many):
         began = time.process_time()
-        run(wanted, root / f"driver-{jobs}", workers=1)
+        run(sleeping(root, 0.0, jobs), root / f"{engine}-{jobs}", workers=1, engine=engine)
         spent.append(time.process_time() - began)
-    return (spent[1] - spent[0]) / 100
+    return (spent[1] - spent[0]) / (many - few)
 
 
-def replace_limit(wanted: Spec, limit: int) -> Spec:
-    return wanted.override([f"limit={limit}"])
+def seconds_of_a_pass(probe: str) -> float:
+    """CPU seconds on one core, in batches of eight."""
+    import torch
+
+    torch.set_num_threads(1)
+    if probe == "gridvlm":
+        model: Any = assay.load_model("gridvlm.pure")
+        samples: list[Any] = assay.datasets.grid.generate("D2_M_F0_d0.7", 8)
+        answers = [str(sample.answer) for sample in samples]
+    else:
+        from assay.models import classifier
+        from assay.models.preprocessing import Preprocessing
+
+        side = 224 if probe == "ViT-base" else 32
+        module = _vit() if probe == "ViT-base" else _resnet()
+        model = classifier(module.eval(), Preprocessing((side, side)), labels=[str(k) for k in range(10)])
+        rng = np.random.default_rng(0)
+        samples = [Sample(f"s{i}", rng.integers(0, 256, (side, side, 3), dtype=np.uint8)) for i in range(8)]
+        answers = ["1"] * 8
+    [taken] = in_turns(lambda: model.score(samples, answers), rounds=3)
+    return median(taken) / len(samples)
 
 
-def say(seen: Forecast) -> str:
-    return f"{duration(seen.seconds):>12}  limited by {seen.bottleneck}"
+def _vit() -> Any:
+    import timm
+
+    return timm.create_model("vit_base_patch16_224", num_classes=10)
 
 
-def full_grids(costs: Costs) -> None:
-    for name, (models, instances, hours) in PAPERS.items():
-        for shard in (64, 8):
-            jobs = models * -(-instances // shard)
-            works = [Work(i % models, hours * 3600 / jobs) for i in range(jobs)]
-            print(f"{name}: {models} models × {instances:,} instances in shards of {shard}: {jobs} jobs")
-            for workers in WORKERS:
-                print(f"  {workers:5} workers {say(simulate(works, workers, costs))}")
+def _resnet() -> Any:
+    from torchvision.models import resnet18
+
+    return resnet18(num_classes=10)
+
+
+def core_hours(paper: Paper) -> float:
+    """What the shipped spec of a paper asks for: declared passes, at the pace of one core here."""
+    spec = Spec.read(Path(assay.__file__).parent / "specs" / f"{paper.spec}.yaml")
+    protocol: Any = build("protocol", spec.protocol.name, spec.protocol.parameters)
+    explainers = [build("explainer", each.name, each.parameters) for each in spec.explainers]
+    own = float(getattr(protocol, "passes", 0))
+    passes = 2 + sum(own + float(getattr(explainer, "passes", 1)) for explainer in explainers)
+    each = seconds_of_a_pass(paper.probe)
+    print(f"  {paper.name}: {passes:,.0f} passes a sample, {each * 1e3:.1f} ms a pass of {paper.probe}")
+    return paper.models * paper.samples * passes * each / 3600
+
+
+def full_grids(costs: Costs) -> dict[str, list[Forecast]]:
+    """Forecasts by paper and shard size, one for each number of workers; printed as a table."""
+    print("the papers' full grids")
+    hours = {paper: core_hours(paper) if paper.hours is None else paper.hours for paper in PAPERS}
+    found: dict[str, list[Forecast]] = {}
+    for paper, total in hours.items():
+        kind = "hours of one core here" if paper.hours is None else "GPU hours, as published"
+        print(f"{paper.name}: {paper.models} models × {paper.samples:,} samples, {total:,.0f} {kind}")
+        for shard in SHARDS:
+            jobs = paper.models * -(-paper.samples // shard)
+            works = [Work(i % paper.models, total * 3600 / jobs) for i in range(jobs)]
+            seen = [simulate(works, workers, costs) for workers in WORKERS]
+            found[f"{paper.name}, shards of {shard}"] = seen
+            told = "; ".join(f"{n}: {duration(s.seconds)}, {s.bottleneck}" for n, s in zip(WORKERS, seen, strict=True))
+            print(f"  shards of {shard:2}, {jobs:,} jobs: {told}")
+    return found
+
+
+def draw(
+    took: dict[int, float], told: Sequence[tuple[int, float]], grids: dict[str, list[Forecast]], path: Path
+) -> None:
+    """Left: measured runs on the forecast. Right: the papers' grids, in shards of 8."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, (left, right) = plt.subplots(1, 2, figsize=(9.5, 3.4), constrained_layout=True)
+    left.plot(*zip(*told, strict=True), "-", color="#888888", label="forecast from the run with one worker")
+    left.plot(list(took), list(took.values()), "o", color="#1b6ca8", label="measured")
+    left.set(xlabel="workers", ylabel="seconds", ylim=(0, None), xscale="log")
+    left.set_xticks([n for n, _ in told], [str(n) for n, _ in told])
+    left.minorticks_off()
+    for (name, seen), colour in zip(
+        [(n, s) for n, s in grids.items() if n.endswith(f"of {SHARDS[-1]}")],
+        ("#1b6ca8", "#d9822b", "#3a8a4f", "#8a4fa8", "#b03a48"),
+        strict=True,
+    ):
+        right.loglog(WORKERS, [s.seconds / 3600 for s in seen], "o-", color=colour, markersize=3,
+                     label=name.partition(",")[0])  # fmt: skip
+    right.set(xlabel="workers", ylabel="hours")
+    right.set_xticks(WORKERS, [f"{n:,}" for n in WORKERS])
+    right.minorticks_off()
+    for axis in (left, right):
+        axis.legend(fontsize=7, frameon=False)
+        axis.spines[["top", "right"]].set_visible(False)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=110)
 
 
 def main() -> None:
+    root = Path(__file__).parents[1]
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--jobs", type=int, default=24)
-    parser.add_argument("--seconds", type=float, default=1.0)
+    parser.add_argument("--jobs", type=int, default=size(24, 8))
+    parser.add_argument("--seconds", type=float, default=size(1.0, 0.1))
+    parser.add_argument("--ray", action="store_true")
+    parser.add_argument("--picture", type=Path, default=root / size("docs/images/scaling.png", "build/scaling.png"))
     options = parser.parse_args()
     sys.path.insert(0, str(Path(__file__).parent))
     with tempfile.TemporaryDirectory() as folder:
-        root = Path(folder)
-        np.save(root / "images.npy", np.zeros((240, 8, 8, 3), np.uint8))
-        np.save(root / "masks.npy", np.ones((240, 8, 8), bool))
-        driver = driver_cost(root)
+        place = Path(folder)
+        np.save(place / "images.npy", np.zeros((240, 8, 8, 3), np.uint8))
+        np.save(place / "masks.npy", np.ones((240, 8, 8), bool))
+        driver = driver_cost(place)
         print(f"driver: {driver * 1e3:.1f} ms of CPU time for a job")
-        wanted = replace_limit(spec(root, options.seconds), 2 * options.jobs)
-        runs = measured(root, wanted)
-        _, rows, events = runs[1]
-        for _, other, _ in runs.values():
-            pd.testing.assert_frame_equal(rows, other, check_exact=True)
+        if options.ray:
+            print(f"driver of a Ray cluster: {driver_cost(place, 'ray') * 1e3:.1f} ms of CPU time for a job")
+        wanted = sleeping(place, options.seconds, options.jobs)
+        runs = measured(place, wanted)
         planned = plan(wanted)
-        works = estimate(planned, planned.grid, measured_rates(planned, events), events)
-        assert works is not None
-        costs = replace(measured_costs(events), driver=driver)
-        print(f"start {costs.start:.1f} s, store {costs.store * 1e3:.0f} ms a shard, as the run with one worker tells")
-        for workers, (seconds, _, _) in runs.items():
-            seen = simulate(works, workers, costs)
-            off = seen.seconds / seconds - 1
-            print(f"  {workers} workers: measured {seconds:6.1f} s, forecast {seen.seconds:6.1f} s ({off:+.0%})")
-            compared(f"forecast, {workers} workers", "the run itself", seconds, seen.seconds, "rows equal", "1 ± 0.15")
-        full_grids(replace(costs, load=LOADING))
+    _, rows, events = runs[1]
+    for _, other, _ in runs.values():
+        pd.testing.assert_frame_equal(rows, other, check_exact=True)
+    works = estimate(planned, planned.grid, measured_rates(planned, events), events)
+    assert works is not None
+    costs = replace(measured_costs(events), driver=driver)
+    print(f"start {costs.start:.1f} s, store {costs.store * 1e3:.0f} ms a shard, as the run with one worker tells")
+    for workers, (seconds, _, _) in runs.items():
+        seen = simulate(works, workers, costs)
+        off = seen.seconds / seconds - 1
+        print(f"  {workers} workers: measured {seconds:6.1f} s, forecast {seen.seconds:6.1f} s ({off:+.0%})")
+        plural = "s" if workers > 1 else ""
+        what = f"wall time with {workers} worker{plural}: forecast over measured"
+        compared(what, "the run itself", seconds, seen.seconds, "rows equal", "1 ± 0.15")
+    grids = full_grids(replace(costs, load=LOADING))
+    told = [(n, simulate(works, n, costs).seconds) for n in (1, 2, 4, 8, 16)]
+    draw({n: seconds for n, (seconds, _, _) in runs.items()}, told, grids, options.picture)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from side_by_side import compared
+from side_by_side import compared, median, size
 
 from assay.statistics import MixedModel, mixed_model
 
@@ -52,14 +52,14 @@ def scores(instances: int, models: int, explainers: int, datasets: int, seed: in
     return pd.DataFrame({"score": score, **{k: [f"{p}{c:04d}" for c in codes] for k, (p, codes) in names.items()}})
 
 
-def timed(frame: pd.DataFrame, repeats: int) -> tuple[MixedModel, float]:
-    """The fit and the median CPU time of `repeats`."""
+def timed(frame: pd.DataFrame, repeats: int) -> tuple[MixedModel, list[float]]:
+    """The fit and the CPU seconds of every time it was made."""
     times = []
     for _ in range(repeats):
         start = time.process_time()
         fit = mixed_model(frame, "score", "explainer", RANDOM)
         times.append(time.process_time() - start)
-    return fit, float(np.median(times))
+    return fit, times
 
 
 def compare(fit: MixedModel, criterion: float, coef: npt.ArrayLike, se: npt.ArrayLike) -> str:
@@ -76,9 +76,10 @@ def compare(fit: MixedModel, criterion: float, coef: npt.ArrayLike, se: npt.Arra
 
 
 def against_lme4() -> None:
-    frame = scores(3700, 3, 9, 3, seed=0)
-    fit, ours = timed(frame, 5)
-    print(f"mixed model, {len(frame):,} rows, 3,700 instances: {ours:.3f} s, {fit.evaluations} evaluations")
+    frame = scores(size(3700, 200), 3, 9, 3, seed=0)
+    fit, taken = timed(frame, 5)
+    ours = median(taken)
+    print(f"mixed model, {len(frame):,} rows, crossed: {ours:.3f} s, {fit.evaluations} evaluations")
     program = shutil.which("Rscript")
     if program is None:
         print("  lme4: skipped, no Rscript on the path")
@@ -94,7 +95,7 @@ def against_lme4() -> None:
     theirs = json.loads(done.stdout)
     said = compare(fit, theirs["criterion"], theirs["coef"], theirs["se"])
     print(f"  lme4: {theirs['seconds']:.2f} s, ratio {theirs['seconds'] / ours:.1f}x; {said}")
-    compared(f"mixed model, {len(frame):,} rows", "lme4", ours, theirs["seconds"], said)
+    compared(f"mixed model, {len(frame):,} rows", "lme4", taken, [theirs["seconds"]], said)
     for column, variance in theirs["variance"].items():
         ratio = variance / fit.variances.loc[column, "variance"]
         print(f"  variance of {column}: ours {fit.variances.loc[column, 'variance']:.6g}, lme4's is {ratio:.4f} of it")
@@ -108,9 +109,10 @@ def against_statsmodels() -> None:
     import statsmodels.formula.api as smf  # type: ignore[import-untyped]
     from statsmodels.regression.mixed_linear_model import MixedLMParams  # type: ignore[import-untyped]
 
-    for instances, models, explainers in ((74, 3, 9), (222, 3, 3)):
+    for instances, models, explainers in size(((74, 3, 9), (222, 3, 3)), ((20, 3, 3),)):
         frame = scores(instances, models, explainers, 3, seed=1)
-        fit, ours = timed(frame, 9)
+        fit, taken = timed(frame, 9)
+        ours = median(taken)
         print(f"mixed model, {len(frame):,} rows, {instances} instances, {explainers} explainers: {ours:.4f} s")
         parts = {name: f"0 + C({name})" for name in RANDOM}
         model = smf.mixedlm("score ~ explainer", frame, groups=np.ones(len(frame)), vc_formula=parts)
@@ -123,7 +125,7 @@ def against_statsmodels() -> None:
             said = compare(fit, -2 * theirs.llf, theirs.fe_params, theirs.bse_fe)
             print(f"  statsmodels, {method or 'default'}: {seconds:.1f} s, ratio {seconds / ours:.0f}x; {said}")
             what = f"mixed model, {len(frame):,} rows, {instances} instances"
-            compared(what, f"statsmodels, {method or 'default'}", ours, seconds, said)
+            compared(what, f"statsmodels, {method or 'default'}", taken, [seconds], said)
         tau = fit.variances["variance"].loc[list(model.exog_vc.names)].to_numpy()
         here = MixedLMParams.from_components(
             fe_params=fit.coefficients["coef"].to_numpy(), cov_re=np.zeros((0, 0)),

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
-from side_by_side import compared
+from side_by_side import compared, size
 
 from assay.kernel.errors import BadInput
 from assay.kernel.registry import build
@@ -94,13 +94,14 @@ def compare(name: str, samples: Sequence[Sample], explainer: str, repeats: int, 
     print(f"  exact:  {slow / len(samples):.4f} s and {passes[1]:.0f} passes an explanation")
     print(f"  ratio:  {slow / fast:.1f}x in time, {passes[1] / passes[0]:.1f}x in passes (the paper: {PAPER}x)")
     agree = "both equal to slower ways"
-    compared(f"F_syn, {name}", "the exact macro-game index", fast, slow, agree, f"paper: {PAPER}")
+    costs = [[spent for spent, _ in times] for times in (cheap, dear)]
+    compared(f"F_syn, {name}", "the exact macro-game index", *costs, agree, f"paper: {PAPER}")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--samples", type=int, default=3)
-    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--samples", type=int, default=size(3, 1))
+    parser.add_argument("--repeats", type=int, default=size(3, 1))
     options = parser.parse_args()
     torch.set_num_threads(1)
     from assay.datasets.grid import generate

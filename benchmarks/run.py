@@ -1,10 +1,12 @@
 """All comparisons, each script in a process of its own, in turns; writes docs/benchmarks.md.
 
     python benchmarks/run.py [--rounds 3] [--only games metrics] [--page docs/benchmarks.md]
+    python benchmarks/run.py --quick          # every script once in its shortest form: does it work at all?
 
 Every round runs every script once (the second round in reverse, and so on), so that what disturbs the machine disturbs
-all alike. A row's ratio is the median over rounds, with the least and the greatest beside it. Scripts compare results
-before they time anything, and one that finds a difference fails here. What is kept of each round lies in .benchmarks/.
+all alike. A row's ratio is that of the medians over all turns of all rounds, with the least and the greatest of the
+single turns beside it. Scripts compare results before they time anything, and one that finds a difference fails here.
+What is kept of each round lies in .benchmarks/; scripts that are not run keep what they had.
 """
 
 from __future__ import annotations
@@ -21,11 +23,10 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from side_by_side import RECORD
+from side_by_side import QUICK, RECORD
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent
-KEPT = ROOT / ".benchmarks"
 PACKAGES = ("assay", "numpy", "scipy", "pandas", "pyarrow", "torch", "torchvision", "timm", "transformers", "captum",
             "grad-cam", "quantus", "shapiq", "statsmodels", "scikit-image", "pillow", "ray")  # fmt: skip
 
@@ -34,8 +35,8 @@ GROWTH = [
     "",
     "![Cost against samples, players, steps, classes and workers](images/growth.png)",
     "",
-    "Every line is divided by its first point; the dashed one grows in proportion. Workers: the cost model's forecast,",
-    "and what was measured at 1, 2 and 4 (see [Scaling](concepts/scaling.md)).",
+    "Every line is divided by its first point; the dashed one grows in proportion (for workers: falls). Workers: the",
+    "forecast of the cost model; beside measured runs at 1, 2 and 4 it stands in [Scaling](concepts/scaling.md).",
     "",
 ]
 
@@ -49,20 +50,26 @@ def scripts(only: list[str]) -> list[Path]:
     return [names[name] for name in only] if only else found
 
 
-def run_one(script: Path, number: int) -> bool:
-    """One round of one script; its rows and what it printed go to .benchmarks/<name>/<round>.*"""
-    folder = KEPT / script.stem.removeprefix("bench_")
+def run_one(script: Path, number: int, kept: Path, quick: bool) -> bool:
+    """One round of one script; its records and what it printed go to <kept>/<name>/<round>.*"""
+    folder = kept / script.stem.removeprefix("bench_")
     folder.mkdir(parents=True, exist_ok=True)
+    if number == 0:
+        for old in folder.glob("*.*"):  # of another day, perhaps of more rounds
+            old.unlink()
     rows, text = folder / f"{number}.jsonl", folder / f"{number}.txt"
-    rows.unlink(missing_ok=True)
     paths = os.pathsep.join([str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
     environment = {**os.environ, RECORD: str(rows), "OMP_NUM_THREADS": "1", "PYTHONPATH": paths}
+    if quick:
+        environment[QUICK] = "1"
     began = time.monotonic()
     done = subprocess.run([sys.executable, str(script)], env=environment, capture_output=True, text=True, cwd=ROOT)
-    print(f"{script.name}, round {number + 1}: {time.monotonic() - began:.0f} s", flush=True)
+    records = len(rows.read_text().splitlines()) if rows.exists() else 0
+    print(f"{script.name}, round {number + 1}: {time.monotonic() - began:.0f} s, {records} records", flush=True)
     if done.returncode:
-        text.unlink(missing_ok=True)
-        print(f"  failed: {(done.stderr or done.stdout).strip().splitlines()[-1:]}", flush=True)
+        rows.unlink(missing_ok=True)  # of a comparison that did not hold
+        last = (done.stderr or done.stdout).strip().splitlines()[-1:]
+        print(f"  failed: {''.join(last)}", flush=True)
         return False
     text.write_text(f"load {os.getloadavg()[0]:.1f}\n{done.stdout}")
     return True
@@ -72,38 +79,42 @@ def gathered(folder: Path) -> list[dict[str, Any]]:
     """Rows of one script over its rounds, in the order they were written first."""
     rounds: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for path in sorted(folder.glob("*.jsonl")):
-        for line in path.read_text().splitlines():
+        for line in path.read_text(encoding="utf-8").splitlines():
             row = json.loads(line)
             rounds.setdefault((row["what"], row["peer"]), []).append(row)
-    found = []
-    for (what, peer), rows in rounds.items():
-        ratios = [row["theirs"] / row["ours"] for row in rows]
-        spread = f"{min(ratios):.3g} to {max(ratios):.3g}" if len(ratios) > 1 else "one round"
-        found.append({"what": what, "peer": peer, "ratio": statistics.median(ratios), "spread": spread,
-                      "rounds": len(rows), "agree": rows[-1]["agree"], "aim": rows[-1]["aim"]})  # fmt: skip
-    return found
+    return [{**merged(rows), "what": what, "peer": peer} for (what, peer), rows in rounds.items()]
 
 
-def page() -> str:
+def merged(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """One row of many: the ratio of the medians, and the least and greatest ratio of two turns side by side.
+
+    >>> merged([{"ours": [1.0, 2.0], "theirs": [4.0, 4.0], "agree": "equal", "aim": ""}])["spread"]
+    '2 to 4'
+    """
+    ours, theirs = ([value for row in rows for value in row[side]] for side in ("ours", "theirs"))
+    single = [t / o for row in rows for o, t in zip(row["ours"], row["theirs"], strict=False)]
+    spread = f"{min(single):.3g} to {max(single):.3g}" if len(single) > 1 else "measured once"
+    ratio = statistics.median(theirs) / statistics.median(ours)
+    return {"ratio": ratio, "spread": spread, "agree": rows[-1]["agree"], "aim": rows[-1]["aim"]}
+
+
+def page(kept: Path) -> str:
     lines = [
         "# Benchmarks",
         "",
-        "Assay beside its peers, both in the same process on the same inputs, results compared before times. A ratio",
-        "is the peer's cost over Assay's (CPU time unless said otherwise): more is better. The spread is over rounds.",
-        "`make bench` runs everything again and writes this page.",
+        "Assay beside its peers, both in the same process on the same inputs, in turns, results compared before times.",
+        "A ratio is the median cost of the peer over that of Assay (CPU time unless said otherwise): more is better.",
+        "The spread is over single turns. `make bench` runs everything again and writes this page.",
         "",
-        f"Machine: {platform.machine()}, {os.cpu_count()} cores, {platform.system()}, Python "
-        f"{platform.python_version()}. Versions: {', '.join(_versions())}.",
+        f"Machine: {machine()}. Versions: {', '.join(_versions())}.",
         "",
     ]
     texts = []
-    for folder in sorted(path for path in KEPT.iterdir() if path.is_dir()):
-        rows = gathered(folder)
+    for folder in sorted(path for path in kept.iterdir() if path.is_dir()):
         last = sorted(folder.glob("*.txt"))
         if not last:
             continue
-        load, _, said = last[-1].read_text().partition("\n")
-        if rows:
+        if rows := gathered(folder):
             lines += [
                 f"## {folder.name}",
                 "",
@@ -114,11 +125,25 @@ def page() -> str:
                 values = [row["what"], row["peer"], f"{row['ratio']:.3g}", row["spread"], row["agree"], row["aim"]]
                 lines.append(f"| {' | '.join(values)} |")
             lines.append("")
-        texts += [f"### {folder.name}", "", f"Processes waiting for a core meanwhile: {load.split()[1]}.", ""]
-        texts += ["```text", said.rstrip(), "```", ""]
+        load, _, said = last[-1].read_text().partition("\n")
+        rounds = "one round" if len(last) == 1 else f"{len(last)} rounds"
+        texts += [f"### {folder.name}", "", f"The last of {rounds}; processes at work or waiting for a core meanwhile: "
+                  f"{load.split()[1]}.", "", "```text", said.rstrip(), "```", ""]  # fmt: skip
     if (ROOT / "docs" / "images" / "growth.png").exists():
         lines += GROWTH
     return "\n".join([*lines, "## What the scripts said", "", *texts]).rstrip() + "\n"
+
+
+def machine() -> str:
+    """Processor, cores, memory, system: what a ratio may depend on."""
+    about = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
+    names = [line.partition(":")[2].strip() for line in about.splitlines() if line.startswith("model name")]
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    processor = f"{names[0]} ({platform.machine()})" if names else platform.machine()
+    return (
+        f"{processor}, {os.cpu_count()} cores, {memory:.0f} GB of memory, {platform.system()}, "
+        f"Python {platform.python_version()}, one thread"
+    )
 
 
 def _versions() -> list[str]:
@@ -135,15 +160,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", nargs="*", default=[], help="names without bench_ and .py")
-    parser.add_argument("--page", type=Path, default=ROOT / "docs" / "benchmarks.md")
+    parser.add_argument("--quick", action="store_true", help="one round in the shortest form, page under build/")
+    parser.add_argument("--page", type=Path, default=None)
     options = parser.parse_args()
+    kept = ROOT / ("build/benchmarks" if options.quick else ".benchmarks")
+    written = options.page or ROOT / ("build/benchmarks.md" if options.quick else "docs/benchmarks.md")
     chosen = scripts(options.only)
     sound = True
-    for number in range(options.rounds):
+    for number in range(1 if options.quick else options.rounds):
         for script in chosen if number % 2 == 0 else reversed(chosen):
-            sound &= run_one(script, number)
-    options.page.write_text(page())
-    print(f"wrote {options.page}")
+            sound &= run_one(script, number, kept, options.quick)
+    written.write_text(page(kept), encoding="utf-8")
+    print(f"wrote {written}")
     if not sound:
         raise SystemExit("some scripts failed: see above")
 

@@ -1,24 +1,64 @@
-"""`compared(...)`: one comparison with a peer, for the table that `benchmarks/run.py` makes of all of them.
+"""What all comparisons have in common: times taken in turns, one record for each ratio, a full and a quick size.
 
-A script prints what it likes; beside that it calls `compared` once for every ratio that is worth a row.
+A script prints what it likes; beside that it calls `compared` once for every ratio that is worth a row of the table
+that `benchmarks/run.py` makes of them all. A record is one line of JSON in the file that ASSAY_BENCH_RECORD names.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import statistics
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TypeVar
 
-RECORD = "ASSAY_BENCH_RECORD"  # the file that rows go to; without it, nothing is kept
+RECORD = "ASSAY_BENCH_RECORD"  # the file that records go to; without it, nothing is kept
+QUICK = "ASSAY_BENCH_QUICK"  # set: every script in its shortest form, to see that it works
+
+T = TypeVar("T")
+Seconds = float | Sequence[float]  # one measurement, or several
 
 
-def compared(what: str, peer: str, ours: float, theirs: float, agree: str, aim: str = "") -> None:
-    """Costs of both sides in the same unit (most often CPU seconds); the ratio is theirs over ours, more is better.
+def size(full: T, quick: T) -> T:
+    """How much of something to do: the full measure, or the little that `run.py --quick` asks for."""
+    return quick if os.environ.get(QUICK) else full
 
-    `agree` says how the results were found to agree before anything was timed.
+
+def in_turns(*runs: Callable[[], object], rounds: int = 5) -> list[list[float]]:
+    """CPU seconds of each, measured in turns, so that a busy machine is busy for all; (runs, rounds).
+
+    All are called once before, untimed: what is loaded or made on first use is not what is compared.
+    """
+    taken: list[list[float]] = [[] for _ in runs]
+    for run in runs:
+        run()
+    for _ in range(size(rounds, 1)):
+        for run, seconds in zip(runs, taken, strict=True):
+            began = time.process_time()
+            run()
+            seconds.append(time.process_time() - began)
+    return taken
+
+
+def median(seconds: Seconds) -> float:
+    """The middle of several measurements, or the one there is."""
+    return float(seconds) if isinstance(seconds, int | float) else statistics.median(seconds)
+
+
+def compared(what: str, peer: str, ours: Seconds, theirs: Seconds, agree: str, aim: str = "") -> None:
+    """Costs of both sides in the same unit (most often CPU seconds), each one number or one for every turn.
+
+    The ratio is theirs over ours, more is better; `agree` says how the results were found to agree before anything was
+    timed, `aim` what the ratio should be.
     """
     path = os.environ.get(RECORD)
     if path:
-        row = {"what": what, "peer": peer, "ours": ours, "theirs": theirs, "agree": agree, "aim": aim}
-        with Path(path).open("a") as file:
-            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+        sides = {"ours": _listed(ours), "theirs": _listed(theirs)}
+        with Path(path).open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"what": what, "peer": peer, **sides, "agree": agree, "aim": aim}) + "\n")
+
+
+def _listed(seconds: Seconds) -> list[float]:
+    return [float(seconds)] if isinstance(seconds, int | float) else [float(each) for each in seconds]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import json
 import struct
+import zipfile
 import zlib
 from pathlib import Path
 
@@ -11,9 +13,12 @@ import numpy as np
 import pytest
 import toys
 
-from assay.datasets.arrays import load_array
+from assay.datasets.arrays import load_archive, load_array
 from assay.datasets.segmentation.files import read_image
+from assay.datasets.shortcut.sources import open_source
+from assay.engine.plan import plan
 from assay.engine.run import run
+from assay.engine.score import score
 from assay.kernel.errors import BadInput
 from assay.kernel.spec import Spec
 from assay.results.store import Store
@@ -153,5 +158,42 @@ def test_the_page_is_served_to_this_computer_only_and_nothing_else_with_it(tmp_p
 
 def test_no_archive_is_unpacked_to_disk() -> None:
     """Were one ever to be, path traversal would have to be refused first; `extractall` and `unpack_archive` are not."""
-    assert not {"tarfile", "zipfile"} & imported()
-    assert not calls("extractall") + calls("unpack_archive")
+    assert "tarfile" not in imported()
+    assert not calls("extractall") + calls("extract") + calls("unpack_archive")
+    assert {path.name for path, _ in calls("ZipFile")} == {"arrays.py"}  # which looks at sizes
+
+
+@pytest.mark.parametrize(
+    "name", ["../secret.jpg", "/etc/passwd", "a/../../secret.jpg", "..\\secret.jpg", "C:\\a.jpg", "a\0"]
+)
+def test_names_in_annotations_do_not_lead_out_of_their_folder(name: str, tmp_path: Path) -> None:
+    """A question or an object names its picture: a name that leads elsewhere is refused, not opened."""
+    from PIL import Image
+
+    from assay.datasets.spatial.pair import find_picture
+
+    images = tmp_path / "images"
+    images.mkdir()
+    Image.new("RGB", (8, 8)).save(tmp_path / "secret.jpg")
+    with pytest.raises(BadInput, match="leads out of"):
+        find_picture(str(images), name)
+    asked = {"question_id": 1, "image": name, "text": "Is there a cat in the image?", "label": "no"}
+    (tmp_path / "coco_repope_random.json").write_text(json.dumps(asked) + "\n")
+    spec = toys.spec(
+        datasets=[{"name": "repope", "source": str(tmp_path), "images": str(images), "splits": ["random"]}]
+    )
+    with pytest.raises(BadInput, match="leads out of"):
+        plan(Spec.parse(spec))
+
+
+def test_an_archive_that_unpacks_without_end_is_refused(tmp_path: Path) -> None:
+    """A member says how much it unpacks into, and no more than that is ever read of it."""
+    path = tmp_path / "maps.npz"
+    np.savez_compressed(path, a=np.zeros((1000, 1000)))
+    assert load_archive(path, "maps")["a"].shape == (1000, 1000)  # dense, but not large
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as packed:
+        packed.writestr("a.npy", b"\0" * 1000)
+        packed.getinfo("a.npy").file_size = 2**40
+    for read in (lambda: load_archive(path, "maps"), lambda: score(path, path), lambda: open_source(str(path))):
+        with pytest.raises(BadInput, match="would unpack into 1024 GB"):
+            read()

@@ -128,6 +128,13 @@ def test_a_forecast_comes_from_a_part_of_the_run(tmp_path: Path) -> None:
     assert "with 100 workers" in told
 
 
+def test_what_cannot_be_read_is_not_called_done(tmp_path: Path) -> None:
+    gone = [{"name": "arrays", "images": str(tmp_path / "gone.npy")}]
+    planned = plan(Spec.parse(toys.spec(datasets=gone)), strict=False)
+    assert planned.absent
+    assert forecast(planned, planned.grid, str(tmp_path / "run"), 2).startswith("unknown: nothing of it can be run")
+
+
 def test_a_dry_run_lists_every_refusal_and_goes_on(tmp_path: Path) -> None:
     path = tmp_path / "spec.yaml"
     path.write_text(yaml.safe_dump(toys.spec(explainers=["toys:Greedy", "control/random", "cam/gradcam"])))

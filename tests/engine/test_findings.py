@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import toys
 
 from assay.engine.run import run as carry_out
+from assay.kernel.claim import Claim, Comparison
 from assay.kernel.finding import Finding
 from assay.kernel.spec import Spec
 from assay.protocols.localization import Localization
@@ -46,6 +47,37 @@ def test_a_summary_that_fails_leaves_the_rows_and_a_warning(tmp_path: Path) -> N
     assert finished.findings() == []
     assert len(finished.scores()) == 100
     assert "no findings: ZeroDivisionError: no opinion" in [e.get("text") for e in finished.events()]
+
+
+@dataclass(frozen=True)
+class Disputed(Concludes):
+    """It has a paper too, whose comparison reads what was found."""
+
+    paper_number = "999"
+
+    def findings(self, run: Run) -> Sequence[Finding]:
+        [found] = super().findings(run)
+        return [replace(found, cautions=("The twin is a <i>fraud</i>.",))]
+
+    def paper(self, run: Run) -> Comparison:
+        [kept] = run.findings()
+        claims = [
+            Claim("rows", "Table 1", "99", str(kept.rows[0][0]), "disagree"),
+            Claim("x", "", "", "", "cannot tell"),
+        ]
+        return Comparison(tuple(claims), (Finding("Table 1", "", (), ("n",), ((99,),)),))
+
+
+def test_claims_of_the_paper_and_cautions_go_to_the_page(tmp_path: Path) -> None:
+    finished = carry_out(Spec.parse(toys.spec(protocol=f"{__name__}:Disputed")), tmp_path, workers=0)
+    own, claims, table = finished.findings()
+    assert claims.section == table.section == "Beside paper 999"
+    assert claims.sentences == ("2 claims: 0 agree, 1 disagree, 1 cannot tell.",)
+    assert claims.rows[0] == ("disagree", "rows", "Table 1", "99", "100", "")
+    assert table.rows == ((99,),)
+    assert own.section == ""
+    page = report([tmp_path], tmp_path / "page").read_text()
+    assert "The twin is a &lt;i&gt;fraud&lt;/i&gt;." in page
 
 
 def test_protocols_without_findings_have_none(tmp_path: Path) -> None:

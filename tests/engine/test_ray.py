@@ -19,6 +19,7 @@ import pandas as pd
 import pytest
 import toys
 import yaml
+from faulty import INJECTED
 
 from assay.engine.plan import plan
 from assay.engine.run import run
@@ -43,13 +44,13 @@ class Nodes:
     def __init__(self, cluster: Any) -> None:
         self.cluster = cluster
 
-    def start(self, spec: dict[str, object], out: Path) -> subprocess.Popen[str]:
+    def start(self, spec: dict[str, object], out: Path, scheme: str = "") -> subprocess.Popen[str]:
         path = out.with_suffix(".yaml")
         path.write_text(yaml.safe_dump(spec))
         code = "from assay.cli.main import main; main()"
-        options = ["--out", str(out), "--engine", "ray", "--address", self.cluster.address, "--progress", "json"]
+        options = ["--engine", "ray", "--address", self.cluster.address, "--progress", "json"]
         return subprocess.Popen(
-            [sys.executable, "-c", code, "run", str(path), *options],
+            [sys.executable, "-c", code, "run", str(path), "--out", f"{scheme}{out}", *options],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=_environment(),
         )  # fmt: skip
 
@@ -132,6 +133,7 @@ def test_a_worker_killed_midway_costs_no_row(nodes: Nodes, tmp_path: Path, undis
     assert "its worker was lost" in next(e["reason"] for e in events if e["event"] == "job_retry")
     assert events[-1] == {**events[-1], "event": "run_done", "rows": len(undisturbed)}
     assert max(e["pairs_done"] for e in events if e["event"] == "progress") == 48 * 2 * 2
+    INJECTED["workers killed on a Ray cluster"] += 1
 
 
 @pytest.mark.slow
@@ -145,6 +147,7 @@ def test_a_driver_killed_midway_is_resumed_by_the_next(nodes: Nodes, tmp_path: P
     events = finished_well(nodes.start(SPEC, out), out, undisturbed)
     assert events[0]["cells_done"] >= 2 * kept
     assert status(out).damaged == []
+    INJECTED["drivers killed on a Ray cluster"] += 1
 
 
 @pytest.mark.slow
@@ -163,6 +166,7 @@ def test_a_node_lost_midway_and_one_added(nodes: Nodes, tmp_path: Path) -> None:
     gate.touch()
     events = finished_well(driver, out, run(Spec.parse(spec), tmp_path / "whole", workers=0).scores())
     assert [e["event"] for e in events].count("job_retry") == 1
+    INJECTED["nodes of a Ray cluster killed, and replaced midway"] += 1
 
 
 @pytest.mark.slow
@@ -177,6 +181,18 @@ def test_a_poisonous_sample_fails_alone(nodes: Nodes, tmp_path: Path) -> None:
     assert set(zip(lost.explainer, lost["sample"], strict=True)) == {("toys/poisoned", "square-5")}
     assert lost.reason.str.startswith("its process died (signal 9), each of 2 times").all()
     assert len(scores) == 100
+    INJECTED["samples that kill their process on a Ray cluster"] += 1
+
+
+@pytest.mark.slow
+def test_a_run_at_a_url_has_the_same_rows(nodes: Nodes, tmp_path: Path) -> None:
+    """The driver and its workers are other processes than this one: all go through fsspec's local files."""
+    spec, out = toys.spec(), tmp_path / "run"
+    driver = nodes.start(spec, out, scheme="local://")
+    _, errors = driver.communicate(timeout=500)
+    assert driver.returncode == 0, errors
+    whole = run(Spec.parse(spec), tmp_path / "whole", workers=0).scores()
+    pd.testing.assert_frame_equal(load_run(f"local://{out}").scores(), whole, check_exact=True)
 
 
 @pytest.mark.slow

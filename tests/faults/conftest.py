@@ -5,15 +5,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from faulty import INJECTED
 
 collect_ignore = ["fuzz_atheris.py"]  # a program of its own, which takes the process over
-INJECTED: Counter[str] = Counter()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -1,21 +1,30 @@
-"""Coverage-guided fuzzing of what reads untrusted bytes: spec files, .npy arrays, JSON lines, score shards.
+"""Coverage-guided fuzzing of what reads untrusted bytes: spec files, arrays, JSON lines, shards, images and masks.
 
     python tests/faults/fuzz_atheris.py [-runs=10000]
 
-Not a pytest module: atheris takes the process over. Any error that is not Assay's own ends it with a traceback.
+Not a pytest module (`test_guided.py` calls it): atheris takes the process over. Any error that is not one of those that
+a run turns into one line or a Failure ends it with a traceback.
 """
 
 from __future__ import annotations
 
 import contextlib
+import io
 import sys
 import tempfile
+import warnings
 from pathlib import Path
 
 import atheris
 
-with atheris.instrument_imports(include=["assay.kernel", "assay.results", "assay.datasets.arrays", "yaml"]):
+with atheris.instrument_imports(
+    include=["assay.kernel", "assay.results", "assay.datasets.arrays", "assay.datasets.segmentation", "yaml",
+             "PIL.PngImagePlugin", "PIL.BmpImagePlugin", "PIL.GifImagePlugin", "PIL.ImageFile"]
+):  # fmt: skip
+    from PIL import Image
+
     from assay.datasets.arrays import load_array
+    from assay.datasets.segmentation.files import read_image, read_indexed
     from assay.kernel.errors import AssayError
     from assay.kernel.spec import Spec
     from assay.results.shard import read_shard
@@ -25,26 +34,57 @@ FOLDER = Path(tempfile.mkdtemp())
 STORE = Store(FOLDER)
 
 
+def spec(data: bytes) -> None:
+    (FOLDER / "spec.yaml").write_bytes(data)
+    Spec.read(FOLDER / "spec.yaml")
+
+
+def array(data: bytes) -> None:
+    (FOLDER / "map.npy").write_bytes(data)
+    load_array(FOLDER / "map.npy", "maps")
+
+
+def lines(data: bytes) -> None:
+    (FOLDER / "events.jsonl").write_bytes(data)
+    list(STORE.lines("events.jsonl"))
+    (FOLDER / "manifest.json").write_bytes(data)
+    STORE.read_json("manifest.json")
+
+
+def shard(data: bytes) -> None:
+    name = STORE.write_shard("scores", ".parquet", data)  # a right name over wrong content
+    try:
+        read_shard(STORE, name)
+    finally:
+        STORE.remove(name)
+
+
+def image(data: bytes) -> None:
+    """Pillow raises what it likes: in a run it is that sample's Failure. What it gives must be an image."""
+    (FOLDER / "image").write_bytes(data)
+    try:
+        pixels = read_image(FOLDER / "image")
+    except Exception:
+        return
+    assert (pixels.ndim, pixels.shape[2], str(pixels.dtype)) == (3, 3, "uint8")
+
+
+def mask(data: bytes) -> None:
+    (FOLDER / "mask.png").write_bytes(data)
+    try:
+        ids = read_indexed(FOLDER / "mask.png")
+    except Exception:
+        return
+    assert (ids.ndim, str(ids.dtype)) == (2, "int32")
+
+
+READERS = (spec, array, lines, shard, image, mask)
+
+
 def one(data: bytes) -> None:
-    which, rest = data[:1], data[1:]
-    with contextlib.suppress(AssayError):
-        if which < b"\x40":
-            (FOLDER / "spec.yaml").write_bytes(rest)
-            Spec.read(FOLDER / "spec.yaml")
-        elif which < b"\x80":
-            (FOLDER / "map.npy").write_bytes(rest)
-            load_array(FOLDER / "map.npy", "maps")
-        elif which < b"\xc0":
-            (FOLDER / "events.jsonl").write_bytes(rest)
-            list(STORE.lines("events.jsonl"))
-            (FOLDER / "manifest.json").write_bytes(rest)
-            STORE.read_json("manifest.json")
-        else:
-            name = STORE.write_shard("scores", ".parquet", rest)  # a right name over wrong content
-            try:
-                read_shard(STORE, name)
-            finally:
-                STORE.remove(name)
+    if data:
+        with contextlib.suppress(AssayError):
+            READERS[data[0] % len(READERS)](data[1:])
 
 
 def seeds() -> Path:
@@ -54,17 +94,32 @@ def seeds() -> Path:
     import pyarrow.parquet as pq
 
     folder = Path(tempfile.mkdtemp())
-    spec = b"protocol: localization\nmodels: [a]\ndatasets: [{name: b, n: 3}]\nexplainers: [c]\nseed: 1\n"
-    (folder / "spec").write_bytes(b"\x00" + spec)
     np.save(folder / "map.npy", np.ones((2, 3, 3)))
-    (folder / "map").write_bytes(b"\x41" + (folder / "map.npy").read_bytes())
-    (folder / "lines").write_bytes(b'\x81{"event": "run_done", "rows": 3}\n{"event": 1}\n')
     table = pa.table({"value": [1.0]}).replace_schema_metadata({"assay": '{"format": 1, "cells": []}'})
     pq.write_table(table, folder / "shard.parquet")
-    (folder / "shard").write_bytes(b"\xc1" + (folder / "shard.parquet").read_bytes())
-    return folder
+    drawn = Image.fromarray(np.arange(48, dtype=np.uint8).reshape(4, 4, 3))
+    sound = {
+        spec: [b"protocol: localization\nmodels: [a]\ndatasets: [{name: b, n: 3}]\nexplainers: [c]\nseed: 1\n"],
+        array: [(folder / "map.npy").read_bytes()],
+        lines: [b'{"event": "run_done", "rows": 3}\n{"event": 1}\n'],
+        shard: [(folder / "shard.parquet").read_bytes()],
+        image: [encoded(drawn, kind) for kind in ("png", "bmp", "gif", "jpeg")],
+        mask: [encoded(drawn.convert(mode), "png") for mode in ("L", "P")],
+    }
+    corpus = Path(tempfile.mkdtemp())
+    for number, reader in enumerate(READERS):
+        for k, data in enumerate(sound[reader]):
+            (corpus / f"{reader.__name__}-{k}").write_bytes(bytes([number]) + data)
+    return corpus
+
+
+def encoded(drawn: Image.Image, kind: str) -> bytes:
+    buffer = io.BytesIO()
+    drawn.save(buffer, kind)
+    return buffer.getvalue()
 
 
 if __name__ == "__main__":
+    warnings.simplefilter("ignore")  # Pillow's, of damaged images
     atheris.Setup([*sys.argv, str(seeds())], one)
     atheris.Fuzz()

@@ -141,3 +141,49 @@ def test_recipes_promise_what_their_models_offer() -> None:
     for name in ("resnet10t", "vit_tiny_patch16_224", "torchvision:squeezenet1_1"):
         recipe = ClassifierRecipe(name, classes=2)
         assert recipe.load().capabilities == recipe.capabilities
+
+
+def test_every_library_shows_images_as_it_trained() -> None:
+    squeezed = ClassifierRecipe("torchvision:inception_v3")
+    assert squeezed.sees == "the whole image at 299×299 (bilinear), mean 0.485, 0.456, 0.406, std 0.229, 0.224, 0.225"
+    assert "(bicubic)" in ClassifierRecipe("torchvision:swin_t").sees
+    assert "mean 0.5, 0.5, 0.5" in ClassifierRecipe("tf_efficientnet_lite0").sees
+    loaded = ClassifierRecipe("torchvision:squeezenet1_1", classes=2, size=64).load().transform
+    assert isinstance(loaded, Preprocessing)
+    assert (loaded.size, loaded.interpolation) == ((64, 64), "bilinear")
+
+
+def test_a_vit_may_be_shown_another_size() -> None:
+    model = ClassifierRecipe("vit_tiny_patch16_224", classes=2, size=64).load()
+    inputs = model.encode(samples(1))
+    assert inputs.pixels.shape[-2:] == (64, 64)
+    assert model.layout(inputs).grid == (4, 4)
+    assert len(model.answer(samples(1))) == 1
+
+
+def test_transformers_classifier_from_a_directory(tmp_path: Path) -> None:
+    """What `save_pretrained` leaves: normalised as its processor says, labels given or counted."""
+    transformers = pytest.importorskip("transformers")
+    config = transformers.ViTConfig(
+        hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32, image_size=32, patch_size=8,
+        num_labels=3,
+    )  # fmt: skip
+    torch.manual_seed(0)
+    module = transformers.ViTForImageClassification(config).eval()
+    module.save_pretrained(tmp_path)
+    processor = transformers.ViTImageProcessor(
+        size={"height": 32, "width": 32}, image_mean=[0.1, 0.2, 0.3], image_std=[0.5, 0.6, 0.7]
+    )
+    processor.save_pretrained(tmp_path)
+    recipe = ClassifierRecipe(f"transformers:{tmp_path}", labels=("cat", "dog", "owl"))
+    assert "at 32×32, mean 0.1, 0.2, 0.3, std 0.5, 0.6, 0.7" in recipe.sees
+    model = recipe.load()
+    assert isinstance(model.transform, Preprocessing)
+    assert model.transform.mean == (0.1, 0.2, 0.3)
+    pixels = processor(images=[sample.image for sample in samples()], return_tensors="pt")["pixel_values"]
+    shown = model.encode(samples()).pixels
+    assert float((shown - pixels).abs().mean()) < 0.02  # the same up to how each library interpolates
+    with torch.no_grad():
+        expected = module(shown).logits.softmax(-1)[:, 1]
+    np.testing.assert_allclose(model.score(samples(), ["dog"] * 3), expected, rtol=1e-5)
+    assert "not on this machine yet" in ClassifierRecipe("transformers:nobody/nothing").sees

@@ -15,7 +15,8 @@ from tiny_vlms import CLIPS
 import assay
 from assay.kernel.errors import BadInput, UnknownName
 from assay.kernel.sample import Sample
-from assay.models.clip import ClipRecipe, clip
+from assay.models.clip import clip
+from assay.models.clip_recipe import ClipRecipe
 from assay.models.torch_model import TorchModel
 from assay.probe import Session, trace
 

@@ -68,7 +68,9 @@ def test_a_target_is_the_same_class_at_the_same_place(model: Any) -> None:
     assert model.score(one, [at_home])[0] == pytest.approx(model.score(one, ["cat"])[0])
     assert model.score(one, [elsewhere])[0] == 0  # a cat, but not there
     inputs = model.encode(one)
-    assert float(model.readout(inputs, [elsewhere])) > 0.5  # the paper's target takes the best overlap, however small
+    assert (
+        float(model.readout(inputs, [elsewhere]).detach()) > 0.5
+    )  # the paper's target takes the best overlap, however small
     with pytest.raises(UnknownName, match="bird"):
         model.score(one, ["bird"])
     with pytest.raises(BadInput, match="left,top,right,bottom"):
@@ -126,9 +128,84 @@ def test_queries_of_transformers_with_and_without_a_class_for_nothing(kind: str)
     assert output.logits.shape[-1] == (3 if kind == "yolos" else 2)
     torch.testing.assert_close(found.scores, expected[0].max(-1).values)
     centre = (found.boxes[:, :2] + found.boxes[:, 2:]) / 2
-    torch.testing.assert_close(centre, output.pred_boxes[0, :, :2])
+    torch.testing.assert_close(centre, output.pred_boxes[0, :, :2])  # none lies over the border here
     best = model.answer([sample(200, 10)])[0]
-    assert model.score([sample(200, 10)], [best])[0] == pytest.approx(float(found.scores.max()), rel=1e-4)
+    assert model.score([sample(200, 10)], [best])[0] == pytest.approx(float(found.scores.detach().max()), rel=1e-4)
+
+
+def queries(kind: str) -> Any:
+    """A tiny detector of transformers with queries, by its real class, weights at random."""
+    import transformers
+
+    names = {0: "cat", 1: "dog"}
+    stages = ["stage2", "stage3", "stage4"] if kind in ("rt_detr", "deformable") else ["stage4"]
+    backbone = {"embedding_size": 8, "hidden_sizes": [8, 8, 8, 16], "depths": [1] * 4, "layer_type": "basic"}
+    shared = {"id2label": names, "label2id": {name: k for k, name in names.items()}, "num_queries": 5, "d_model": 32}
+    torch.manual_seed(0)
+    if kind == "rt_detr":
+        config = transformers.RTDetrConfig(
+            backbone_config=transformers.RTDetrResNetConfig(**backbone, out_features=stages), encoder_hidden_dim=32,
+            encoder_in_channels=[8, 8, 16], encoder_ffn_dim=16, encoder_attention_heads=2, decoder_layers=1,
+            decoder_in_channels=[32] * 3, decoder_ffn_dim=16, decoder_attention_heads=2, num_denoising=0, **shared,
+        )  # fmt: skip
+        return transformers.RTDetrForObjectDetection(config)
+    shared |= {
+        "encoder_layers": 1, "decoder_layers": 2, "encoder_attention_heads": 2, "decoder_attention_heads": 2,
+        "encoder_ffn_dim": 16, "decoder_ffn_dim": 16, "use_pretrained_backbone": False,
+    }  # fmt: skip
+    if kind == "detr of timm":  # as facebook/detr-resnet-50 is stored
+        return transformers.DetrForObjectDetection(
+            transformers.DetrConfig(use_timm_backbone=True, backbone="resnet10t", **shared)
+        )
+    config_class, module_class = {
+        "detr": (transformers.DetrConfig, transformers.DetrForObjectDetection),
+        "deformable": (transformers.DeformableDetrConfig, transformers.DeformableDetrForObjectDetection),
+        "conditional": (transformers.ConditionalDetrConfig, transformers.ConditionalDetrForObjectDetection),
+    }[kind]
+    own = transformers.ResNetConfig(**backbone, out_features=stages)
+    return module_class(config_class(use_timm_backbone=False, backbone=None, backbone_config=own, **shared))
+
+
+@pytest.mark.parametrize("kind", ["detr", "detr of timm", "deformable", "conditional", "rt_detr"])
+def test_the_detr_family_has_a_layer_for_cams(kind: str) -> None:
+    pytest.importorskip("transformers")
+    model = detector(queries(kind), Preprocessing((128, 128)))
+    rng = np.random.default_rng(0)
+    shown = Sample("noise", rng.integers(0, 256, (128, 128, 3), dtype=np.uint8))
+    assert model.layers["vision.last"].endswith("layer4" if kind == "detr of timm" else "stages.3")
+    best = model.ranking([shown], 5)[0]
+    assert len(best) == 5
+    assert {label_of(answer) for answer, _ in best} <= {"cat", "dog"}
+    attribution = assay.explain(model, shown, "cam/gradcam")
+    assert attribution.visual is not None
+    assert attribution.visual.shape == (4, 4)
+    assert np.isfinite(attribution.visual).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "side", "grid"),
+    [
+        ("fcos_resnet50_fpn", 64, (2, 2)), ("retinanet_resnet50_fpn", 64, (2, 2)),
+        ("fasterrcnn_resnet50_fpn", 64, (2, 2)), ("ssd300_vgg16", 300, (38, 38)),
+        ("ssdlite320_mobilenet_v3_large", 320, (10, 10)),
+    ],
+)  # fmt: skip
+def test_every_detector_of_the_paper_explains_what_it_found(name: str, side: int, grid: tuple[int, int]) -> None:
+    """At random, with every detection let through: scores have gradients at the backbone's last stage."""
+    model = DetectorRecipe(f"torchvision:{name}", size=64).load()
+    module: Any = model.module
+    module.transform.min_size = (side,)  # 800 px would take seconds
+    for part in (module, getattr(module, "roi_heads", None)):
+        if hasattr(part, "score_thresh"):
+            part.score_thresh = 0.0
+    rng = np.random.default_rng(0)
+    shown = Sample("noise", rng.integers(0, 256, (64, 64, 3), dtype=np.uint8))
+    best = model.answer([shown])[0]
+    assert label_of(best) in model.labels
+    with trace(model, [shown], [best], ["vision.last"]) as seen:
+        assert seen.gradients["vision.last"].shape[-2:] == grid
+        # SSDLite finds small things on a map before its last stage: those have no gradient there
+        assert float(seen.gradients["vision.last"].abs().max()) > 0 or name.startswith("ssdlite")
 
 
 def test_recipe_of_a_real_architecture() -> None:
@@ -137,7 +214,10 @@ def test_recipe_of_a_real_architecture() -> None:
     model = recipe.load()
     assert model.capabilities == recipe.capabilities
     assert model.labels[1] == "person"
-    assert "normalised by itself" in recipe.sees
+    assert (
+        recipe.sees == "the whole image at 224×224, by itself resized to 320×320, mean 0.5, 0.5, 0.5, std 0.5, 0.5, 0.5"
+    )
+    assert "to 800×800, mean 0.485, 0.456, 0.406" in DetectorRecipe().sees  # none of the two is the other's
     shown = sample(200, 10)
     attribution = assay.explain(model, shown, "cam/eigencam")
     assert attribution.visual is not None

@@ -56,6 +56,28 @@ def test_layers_exist_and_have_the_grid_that_is_said(name: str) -> None:
     assert places, (shape, entry.grid)
 
 
+@pytest.mark.parametrize("name", [name for name, entry in entries().items() if 2 in entry.tables])
+def test_layers_of_detectors_have_the_grid_that_is_said(name: str) -> None:
+    """At the size that the detector brings images to by itself."""
+    import torchvision
+
+    entry = entries()[name]
+    with torch.device("meta"):
+        module: Any = torchvision.models.get_model(
+            entry.parameters["architecture"].partition(":")[2], weights=None, weights_backbone=None
+        )
+    side = module.transform.min_size[-1]
+    shapes: list[Any] = []
+    submodule(module, entry.parameters["layer"]).register_forward_hook(lambda _m, _i, out: shapes.append(out.shape))
+    module.eval().backbone(torch.zeros(1, 3, side, side, device="meta"))
+    assert tuple(shapes[0][-2:]) == entry.grid
+
+
+def test_every_entry_says_which_layer_cams_read() -> None:
+    for name, entry in entries().items():
+        assert "layer" in entry.parameters, name
+
+
 def test_names_are_resolved_and_near_ones_suggested() -> None:
     found = recipe("zoo.deit-tiny")
     assert isinstance(found, ZooRecipe)

@@ -34,10 +34,12 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     faulty.Gate.reset()
 
 
-@pytest.fixture(params=["folder", "memory", "faulty"])
+@pytest.fixture(params=["folder", "memory", "faulty", "local", "faultyfolder"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
     if request.param == "folder":
         return Store(tmp_path / "run")
+    if request.param in ("local", "faultyfolder"):  # fsspec's own way to a folder
+        return Store(f"{request.param}://{tmp_path}/run")
     return Store(f"{request.param}://{tmp_path.name}/run")
 
 

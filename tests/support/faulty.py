@@ -1,16 +1,22 @@
-"""A file system for tests whose calls fail on demand: `faulty://` is memory, or a folder, behind a gate of errors."""
+"""Places for tests whose calls fail on demand: `faulty://` is memory, `faultyfolder://` a folder, behind a gate of
+errors; and the count of all faults that a test session has injected.
+"""
 
 from __future__ import annotations
 
 import errno
 import os
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 import fsspec
+from fsspec.implementations.local import LocalFileSystem
 from fsspec.implementations.memory import MemoryFileSystem
 
 from assay.kernel.errors import AssayError
+
+INJECTED: Counter[str] = Counter()  # kind of fault -> how many; `make faults` prints it at its end
 
 
 class Gate:
@@ -58,17 +64,8 @@ def error(number: int) -> OSError:
 FULL, BROKEN = errno.ENOSPC, errno.EIO
 
 
-class FaultyFileSystem(MemoryFileSystem):
-    """Memory of this process, shared by all instances like fsspec's own, with errors before some calls."""
-
-    protocol = "faulty"
-    store: dict[str, Any] = {}  # noqa: RUF012  shared on purpose, as in the parent class
-    pseudo_dirs = [""]  # noqa: RUF012
-
-    @classmethod
-    def _strip_protocol(cls, path: str) -> str:
-        path = path.removeprefix("faulty://")
-        return "/" + path.strip("/") if path.strip("/") else ""
+class Gated(fsspec.AbstractFileSystem):
+    """Errors before some calls of another file system."""
 
     def cat_file(self, path: str, start: int | None = None, end: int | None = None, **kwargs: Any) -> bytes:
         Gate.check("read")
@@ -88,7 +85,27 @@ class FaultyFileSystem(MemoryFileSystem):
 
     def rm_file(self, path: str) -> None:
         Gate.check("remove")
-        super()._rm(path)
+        super().rm_file(path)
+
+
+class FaultyFileSystem(Gated, MemoryFileSystem):
+    """Memory of this process, shared by all instances like fsspec's own."""
+
+    protocol = "faulty"
+    store: dict[str, Any] = {}  # noqa: RUF012  shared on purpose, as in the parent class
+    pseudo_dirs = [""]  # noqa: RUF012
+
+    @classmethod
+    def _strip_protocol(cls, path: str) -> str:
+        path = path.removeprefix("faulty://")
+        return "/" + path.strip("/") if path.strip("/") else ""
+
+
+class FaultyFolder(Gated, LocalFileSystem):
+    """A folder of this machine, through fsspec."""
+
+    protocol = "faultyfolder"
 
 
 fsspec.register_implementation("faulty", FaultyFileSystem, clobber=True)
+fsspec.register_implementation("faultyfolder", FaultyFolder, clobber=True)

@@ -140,5 +140,11 @@ def parquet(path: Path, n: int = 5) -> Path:
     features = {"image": {"_type": "Image"}, "mask": {"_type": "Image", "names": ["background", "cat"]}}
     table = pa.Table.from_pylist(rows)
     about = {b"huggingface": json.dumps({"info": {"features": features}}).encode()}
-    pq.write_table(table.replace_schema_metadata(about), path, row_group_size=2)
+    table = table.replace_schema_metadata(about)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.suffix == ".arrow":  # as `Dataset.save_to_disk` writes it
+        with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, table.schema) as stream:
+            stream.write_table(table, max_chunksize=2)
+    else:
+        pq.write_table(table, path, row_group_size=2)
     return path

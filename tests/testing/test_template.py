@@ -66,6 +66,6 @@ def test_its_spec_runs(installed: Path) -> None:
 
 
 def test_what_it_teaches_stays_short() -> None:
-    for name in ("explainer", "metric", "dataset"):
-        text = (TEMPLATE / "src" / "assay_example" / f"{name}.py").read_text(encoding="utf-8")
-        assert len(text.splitlines()) <= 45  # with imports and docstrings
+    for name in ("explainer", "metric", "dataset", "model"):
+        lines = (TEMPLATE / "src" / "assay_example" / f"{name}.py").read_text(encoding="utf-8").splitlines()
+        assert sum(map(bool, lines)) < 30  # with imports and docstrings, without blank lines

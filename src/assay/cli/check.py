@@ -14,7 +14,7 @@ from assay.kernel.errors import BadInput
 
 if TYPE_CHECKING:
     from assay.engine.check import Checked
-    from assay.kernel.roles import Model
+    from assay.kernel.roles import Model, ModelRecipe
     from assay.kernel.sample import Sample
 
 
@@ -49,6 +49,7 @@ def check(
     from PIL import Image as Pillow
 
     from assay.engine.check import check_model, grid_picture
+    from assay.models import recipe
 
     parameters = {}
     for setting in settings or []:
@@ -59,7 +60,7 @@ def check(
     loaded, sample, checked = check_model(str(model), image, text, answer, **parameters)
     if checked.grid is not None:
         Pillow.fromarray(grid_picture(sample.image, checked)).save(picture)
-    _show(loaded, sample, checked, picture)
+    _show(loaded, sample, checked, picture, _seen(recipe(str(model), **parameters)))
     if laws:
         _try_laws(loaded, sample, checked.answer)
 
@@ -73,9 +74,15 @@ def _check_spec(spec: str) -> None:
     planned = plan(wanted)
     show_plan(planned, str(RUNS / wanted.name), None)
     for recipe in planned.models:
-        if isinstance(seen := getattr(recipe, "sees", None), str):
+        if seen := _seen(recipe):
             typer.echo(f"{recipe.label} sees {seen}")
     typer.echo(f"{spec} is sound.")
+
+
+def _seen(recipe: ModelRecipe) -> str | None:
+    """How images are shown to the model, where its recipe says."""
+    said = getattr(recipe, "sees", None)
+    return said if isinstance(said, str) else None
 
 
 def _try_laws(model: Model, sample: Sample, answer: str) -> None:
@@ -90,9 +97,11 @@ def _try_laws(model: Model, sample: Sample, answer: str) -> None:
         raise BadInput(f"{len(broken)} of {len(found)} laws do not hold for {model.name!r}: do not trust its numbers.")
 
 
-def _show(model: Model, sample: Sample, checked: Checked, picture: Path) -> None:
+def _show(model: Model, sample: Sample, checked: Checked, picture: Path, seen: str | None) -> None:
     rows = [["model", f"{model.name} ({', '.join(sorted(model.capabilities))})"]]
     rows.append(["answer", f"{checked.answer!r}, probability {checked.probability:.4g}"])
+    if seen is not None:
+        rows.append(["sees", seen])
     if checked.pixels is not None:
         rows.append(["pixels", f"{checked.pixels[0]} × {checked.pixels[1]} of the {sample.size[0]} × {sample.size[1]}"])
     if checked.grid is not None:

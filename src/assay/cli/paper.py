@@ -32,8 +32,8 @@ def paper(
     for table in comparison.tables if tables else ():
         typer.echo(f"\n{table.title}\n{table.about}" if table.about else f"\n{table.title}")
         print_table(list(table.columns), [[_cell(value) for value in row] for row in table.rows])
-    counts = {v: sum(c.verdict == v for c in comparison.claims) for v in ("agree", "disagree", "cannot tell")}
-    typer.echo(f"\n{len(comparison.claims)} claims: " + ", ".join(f"{n} {v}" for v, n in counts.items()), err=True)
+    counted = ", ".join(f"{n} {verdict}" for verdict, n in comparison.counts().items())
+    typer.echo(f"\n{len(comparison.claims)} claims: {counted}", err=True)
 
 
 def _cell(value: object) -> str:

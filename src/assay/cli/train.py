@@ -39,7 +39,7 @@ def gridvlm(
 
 @app.command()
 def pixel(
-    recipe: Annotated[str, typer.Argument(help="A shipped recipe (cnn, vit, cnn_deleted) or a YAML file.")],
+    recipe: Annotated[str, typer.Argument(help="A shipped recipe (cnn, vit, cifar10_resnet18, ...) or a YAML file.")],
     setting: Annotated[
         list[str] | None, typer.Option("--set", help="A field of the recipe: steps=200, data={source: photos, n: 5}.")
     ] = None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import zipfile
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -15,6 +16,8 @@ from assay.kernel.errors import BadInput
 from assay.kernel.identity import digest
 from assay.kernel.sample import Region, Sample
 
+_LARGE, _DENSE = 2**31, 100  # an archive that unpacks into more bytes, and more than so many times its own, is a bomb
+
 
 def load_array(path: str | Path, what: str) -> np.ndarray[Any, Any]:
     """An .npy file, mapped rather than read. Never unpickles."""
@@ -26,6 +29,25 @@ def load_array(path: str | Path, what: str) -> np.ndarray[Any, Any]:
         raise BadInput(f"{what}: {path} is not a plain .npy array. Save it with numpy.save(path, array).") from None
     if not isinstance(loaded, np.ndarray):
         raise BadInput(f"{what}: {path} is an archive of several arrays; save the one you mean with numpy.save().")
+    return loaded
+
+
+def load_archive(path: str | Path, what: str) -> Any:
+    """An .npz file, whose arrays are read when asked for by name. Never unpickles, nor unpacks without end."""
+    try:
+        with zipfile.ZipFile(path) as packed:
+            unpacked = sum(member.file_size for member in packed.infolist())
+        loaded = np.load(path, allow_pickle=False)
+    except FileNotFoundError:
+        raise BadInput(f"{what}: no file at {path}.") from None
+    except Exception:  # a damaged archive raises whatever it likes
+        raise BadInput(f"{what}: {path} is no archive of plain arrays. Save it with numpy.savez().") from None
+    if unpacked > _LARGE and unpacked > _DENSE * Path(path).stat().st_size:
+        loaded.close()
+        raise BadInput(
+            f"{what}: {path} would unpack into {unpacked / 2**30:.0f} GB, more than {_DENSE} times its size. If that "
+            "is meant, save it without compression: numpy.savez()."
+        )
     return loaded
 
 

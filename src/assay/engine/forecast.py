@@ -21,6 +21,8 @@ _MANY = 100
 
 def forecast(planned: Plan, jobs: Sequence[Job], where: str, workers: int | None) -> str:
     """One line: the time on this machine, the time on many, what limits each, and how much of it was measured."""
+    if not planned.cells:
+        return "unknown: nothing of it can be run here, see what is missing"
     if not jobs:
         return "none: everything is done"
     events = list(_events(where))

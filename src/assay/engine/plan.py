@@ -75,7 +75,10 @@ def plan(spec: Spec, strict: bool = True) -> Plan:
     protocol: Benchmark = build("protocol", spec.protocol.name, spec.protocol.parameters)
     models: list[ModelRecipe] = [recipe(c.name, **c.parameters) for c in spec.models]
     datasets: list[Dataset] = [build("dataset", c.name, c.parameters) for c in spec.datasets]
+    named = {component.name for component in spec.explainers}
+    always = [name for name in getattr(protocol, "controls", ()) if name not in named]  # what its tables never lack
     explainers: list[Explainer] = [build("explainer", c.name, c.parameters) for c in spec.explainers]
+    explainers += [build("explainer", name, {}) for name in always]
     for kind, things in (("model", models), ("dataset", datasets), ("explainer", explainers)):
         _distinct(kind, things)
     absent: list[str] = []

@@ -108,14 +108,18 @@ def _execute(
 
 def _conclude(planned: Plan, finished: Run, log: Log) -> None:
     """What the protocol makes of the whole run, where it has something to say (see `Finding`)."""
-    conclude = getattr(planned.protocol, "findings", None)
+    conclude, compare = (getattr(planned.protocol, name, None) for name in ("findings", "paper"))
     if conclude is None:
         return
+    findings: list[dict[str, Any]] = []
     try:
-        findings = [finding.plain() for finding in conclude(finished)]
+        findings += [finding.plain() for finding in conclude(finished)]
+        finished.store.write_json("findings.json", findings)  # a comparison may read them
+        if compare is not None:
+            section = f"Beside paper {planned.protocol.paper_number}"
+            findings += [finding.plain() for finding in compare(finished).findings(section)]
     except Exception as error:  # the rows stand, whatever became of their summary
-        log("warning", text=f"no findings: {type(error).__name__}: {error}")
-        findings = []
+        log("warning", text=f"{'no' if not findings else 'not all'} findings: {type(error).__name__}: {error}")
     finished.store.write_json("findings.json", findings)
     write = getattr(planned.protocol, "writes", None)
     if write is not None and findings:

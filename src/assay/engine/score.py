@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from assay.datasets.arrays import load_array
+from assay.datasets.arrays import load_archive, load_array
 from assay.kernel.attribution import resize_maps
 from assay.kernel.errors import BadInput
 from assay.kernel.registry import build, registered
@@ -65,11 +65,11 @@ def _named(given: Any, what: str) -> Mapping[int | str, _Array]:
             raise BadInput(f"{what}: there is no .npy file in the folder {path}.")
         return {file.stem: load_array(file, what) for file in files}
     if path.suffix == ".npz" and path.is_file():
-        try:
-            with np.load(path, allow_pickle=False) as archive:
+        with load_archive(path, what) as archive:
+            try:
                 return {name: archive[name] for name in sorted(archive.files)}
-        except Exception:  # a damaged archive raises whatever it likes
-            raise BadInput(f"{what}: {path} is no archive of plain arrays. Save it with numpy.savez().") from None
+            except Exception:  # a damaged member raises whatever it likes
+                raise BadInput(f"{what}: {path} is damaged. Save it with numpy.savez().") from None
     return _rows(load_array(path, what), what)
 
 

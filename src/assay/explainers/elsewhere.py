@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from assay.datasets.arrays import file_hash
+from assay.datasets.arrays import file_hash, load_archive
 from assay.explainers.placing import attributions
 from assay.kernel.attribution import Attribution
 from assay.kernel.card import Card
@@ -207,7 +207,9 @@ def _made(library: str, method: str) -> Callable[..., Any]:
 
 def _read(path: Path, what: str) -> Any:
     try:
-        return np.load(path, allow_pickle=False)
+        return load_archive(path, "elsewhere/saved") if path.suffix == ".npz" else np.load(path, allow_pickle=False)
+    except AssayError:
+        raise
     except FileNotFoundError:
         raise BadInput(f"elsewhere/saved: no map of {what} at {path}.") from None
     except Exception:  # a damaged header raises whatever it likes

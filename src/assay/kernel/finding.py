@@ -66,6 +66,7 @@ class Finding:
     """`sentences` hold up to the table's intervals; numbers in `rows` are not rounded.
 
     `section` groups findings on the page ("RQ1: ..."); the first finding without one is the protocol's verdict.
+    `cautions` are what a reader must know before believing anything: the front page shows them as warnings.
     """
 
     title: str
@@ -75,6 +76,7 @@ class Finding:
     rows: tuple[tuple[Scalar, ...], ...]
     section: str = ""
     figures: tuple[Figure, ...] = ()
+    cautions: tuple[str, ...] = ()
 
     def plain(self) -> dict[str, Any]:
         return asdict(self)
@@ -89,6 +91,7 @@ class Finding:
             tuple(tuple(row) for row in data["rows"]),
             data.get("section", ""),
             tuple(Figure.read(figure) for figure in data.get("figures", ())),
+            tuple(data.get("cautions", ())),
         )
 
 

@@ -86,6 +86,7 @@ class Benchmark(Protocol):
         More methods are optional: `targets(model, samples)` chooses the answer to explain of each sample (by default
         the model's own); `findings(run)` gives what the whole run shows (a list of `Finding`), `writes(run)` texts to
         keep in the run's directory by file name, and `paper(run)` sets the run beside what the paper says (a
-        `Comparison`). `run` is an `assay.results.run.Run`.
+        `Comparison`). `run` is an `assay.results.run.Run`. A tuple `controls` names explainers that every run has,
+        whether its spec names them or not.
         """
         ...

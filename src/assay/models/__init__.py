@@ -21,7 +21,7 @@ DECLARES: tuple[str, ...] = (
     "classifier_recipe",
     "detector",
     "zoo",
-    "clip",
+    "clip_recipe",
     "vlm",
     "gridprog",
     "gridnet",

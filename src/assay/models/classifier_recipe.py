@@ -61,12 +61,16 @@ class ClassifierRecipe:
     @property
     def revision(self) -> str:
         if self.weights is None:
-            return f"1:pretrained={self.pretrained}:seed={self.seed}"
-        return f"1:{file_revision(local_weights(self.weights))}"
+            return f"2:pretrained={self.pretrained}:seed={self.seed}"
+        return f"2:{file_revision(local_weights(self.weights))}"
 
     @property
     def sees(self) -> str:
         """How images are shown to the model, for `assay check`; asks the library, not the weights."""
+        if self.architecture.startswith("transformers:"):
+            from assay.models.hub import shown as said
+
+            return f"{said(self.architecture[13:])}; here always the whole image"
         shown = self._changed(self._usual())
         mean, std = ", ".join(f"{m:g}" for m in shown.mean), ", ".join(f"{s:g}" for s in shown.std)
         return f"the whole image at {shown.size[0]}×{shown.size[1]} ({shown.interpolation}), mean {mean}, std {std}"
@@ -110,22 +114,20 @@ class ClassifierRecipe:
             if self.pretrained:
                 url = torchvision.models.get_model_weights(name).DEFAULT.url
                 module.load_state_dict(torch.hub.load_state_dict_from_url(url, weights_only=True, map_location="cpu"))
-            return module, Preprocessing()
+            return module, _of_torchvision(name)
         if library != "timm":
             raise UnknownName("library", library, ["timm", "torchvision", "transformers"])
         if not timm.is_model(name):
             raise UnknownName("timm model", name, timm.list_models())
         module = timm.create_model(name, pretrained=self.pretrained, **size)
+        if self.size is not None and hasattr(module, "set_input_size"):  # a ViT has a place for every patch
+            module.set_input_size((self.size, self.size))
         return module, Preprocessing.of_timm(module)
 
     def _usual(self) -> Preprocessing:
         """What the library says about the architecture, without building it."""
         if self.architecture.startswith("torchvision:"):
-            return Preprocessing()
-        if self.architecture.startswith("transformers:"):
-            from assay.models.hub import load
-
-            return _of_processor(load("classifier", "AutoModelForImageClassification", self.architecture[13:])[1])
+            return _of_torchvision(self.architecture[12:])
         import timm
 
         config: Any = timm.get_pretrained_cfg(self.architecture)
@@ -141,6 +143,15 @@ class ClassifierRecipe:
 def _renamed(module: nn.Module) -> Any:
     """What timm does to published weights of this architecture before it loads them, if anything."""
     return getattr(sys.modules[type(module).__module__], "checkpoint_filter_fn", None)
+
+
+def _of_torchvision(name: str) -> Preprocessing:
+    """What torchvision's own weights of that name were trained with; the whole image is shown, not a crop."""
+    from torchvision.models import get_model_weights
+
+    shown = get_model_weights(name).DEFAULT.transforms()
+    [side] = shown.crop_size
+    return Preprocessing((side, side), tuple(shown.mean), tuple(shown.std), shown.interpolation.value)
 
 
 def _of_processor(processor: Any) -> Preprocessing:

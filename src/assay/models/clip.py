@@ -6,17 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from assay.kernel.card import Card
 from assay.kernel.errors import BadInput, ExtraMissing, UnknownName
 from assay.kernel.sample import Sample
 from assay.kernel.typing import Values
 from assay.models.clip_towers import OpenClipTowers, Towers, TransformersTowers
-from assay.models.hub import load, weights_revision
-from assay.models.structure import block_norm, grid_of, prefix_tokens
+from assay.models.hub import load
+from assay.models.structure import block_norm, grid_of, prefix_tokens, submodule
 from assay.models.torch_model import Inputs, Layout
 
 if TYPE_CHECKING:
@@ -37,13 +36,14 @@ def clip(
     dtype: str = "float32",
     device: str = "cpu",
     revision: str | None = None,
+    layer: str | None = None,
 ) -> Clip:
     """A CLIP from a directory, a hub id, "open_clip:ViT-B-32/laion2b_s34b_b79k", or a pair that you have loaded:
     (module, processor) of transformers, or (module, tokenizer) of open_clip.
 
     `labels` are the classes, `prompt` what is said of them ("a photo of a {}"; semscore2025 says the bare label). The
     raw score of an answer is its scaled cosine with the image, and needs no labels; probabilities are a softmax over
-    the labels.
+    the labels. `layer` is what CAMs read (default: the first norm of the last block of the vision tower).
     """
     if "{}" not in prompt:
         raise BadInput(f"the prompt needs a place for the label, {{}}; got {prompt!r}.")
@@ -59,7 +59,9 @@ def clip(
         own = hasattr(source, "encode_image")
         towers = OpenClipTowers(source, processor) if own else TransformersTowers(source, processor)
     towers.module.eval()
-    return Clip(towers, tuple(labels), prompt, name or type(towers.module).__name__, mechanism)
+    if layer is not None:
+        submodule(towers.module, layer)
+    return Clip(towers, tuple(labels), prompt, name or type(towers.module).__name__, mechanism, layer)
 
 
 def _open_clip(source: str, dtype: str, device: str) -> OpenClipTowers:
@@ -87,6 +89,7 @@ class Clip:
     prompt: str
     name: str
     mechanism: str | None = None
+    layer: str | None = None
 
     @property
     def module(self) -> nn.Module:
@@ -105,7 +108,7 @@ class Clip:
         """vision.K are the blocks of the vision tower; vision.last is the norm that CAMs read."""
         blocks = self.towers.blocks
         roles = {f"vision.{k}": block for k, block in enumerate(blocks)}
-        return roles | {"vision.last": block_norm(self.module, blocks[-1]) or blocks[-1]}
+        return roles | {"vision.last": self.layer or block_norm(self.module, blocks[-1]) or blocks[-1]}
 
     @cached_property
     def attention_layers(self) -> tuple[str, ...]:
@@ -204,55 +207,3 @@ class Clip:
     @cached_property
     def _heard(self) -> dict[str, Tensor]:
         return {}
-
-
-@dataclass(frozen=True)
-class ClipRecipe:
-    """`path` is a directory, a hub id or "open_clip:ARCHITECTURE/WEIGHTS"; `labels` the classes, or a text file with
-    one in each line."""
-
-    card: ClassVar[Card] = Card(
-        name="clip",
-        summary="CLIP or SigLIP as a zero-shot classifier, from a directory, the hub or open_clip",
-        kind="model",
-        extra="vlm",
-    )
-    path: str = ""
-    labels: tuple[str, ...] | str = ()
-    prompt: str = "{}"
-    hub_revision: str | None = None
-    dtype: str = "float32"
-    device: str = "cpu"
-
-    @property
-    def label(self) -> str:
-        return Path(self.path.removeprefix(OPEN_CLIP)).name or "clip"
-
-    @property
-    def capabilities(self) -> frozenset[str]:
-        return CAPABILITIES
-
-    @property
-    def revision(self) -> str:
-        listed = self.labels if isinstance(self.labels, str) else ""
-        content = Path(listed).read_text(encoding="utf-8") if listed and Path(listed).is_file() else ""
-        return weights_revision(self.path, self.hub_revision, self.dtype + content)
-
-    def load(self) -> Clip:
-        if not self.path:
-            raise BadInput("clip: give `path`, a directory, a hub id or open_clip:ARCHITECTURE/WEIGHTS.")
-        labels: Sequence[str] = self.labels
-        if isinstance(labels, str):
-            if not Path(labels).is_file():
-                raise BadInput(f"clip: labels are a list, or a text file with one in each line; no file {labels}.")
-            labels = Path(labels).read_text(encoding="utf-8").split("\n")
-            labels = [line.strip() for line in labels if line.strip()]
-        return clip(
-            self.path,
-            labels=labels,
-            prompt=self.prompt,
-            name=self.label,
-            dtype=self.dtype,
-            device=self.device,
-            revision=self.hub_revision,
-        )

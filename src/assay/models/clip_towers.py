@@ -15,7 +15,7 @@ from assay.models.torch_model import Frame
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-_OPENAI_MEAN, _OPENAI_STD = (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)
+OPENAI_MEAN, OPENAI_STD = (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)
 
 
 class Towers(Protocol):
@@ -142,8 +142,8 @@ class OpenClipTowers:
         size = self.module.visual.image_size
         return Preprocessing(
             (size, size) if isinstance(size, int) else tuple(size),
-            tuple(settings.get("mean", _OPENAI_MEAN)),
-            tuple(settings.get("std", _OPENAI_STD)),
+            tuple(settings.get("mean", OPENAI_MEAN)),
+            tuple(settings.get("std", OPENAI_STD)),
             settings.get("interpolation", "bicubic"),
             squash=settings.get("resize_mode", "shortest") == "squash",
         )

@@ -55,7 +55,8 @@ def box_of(answer: str) -> Corners | None:
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """All detections of one image: `boxes` (k, 4) as shares, `classes` (k,), `scores` (k,) with their gradient."""
+    """All detections of one image: `boxes` (k, 4) as shares within [0, 1], `classes` (k,), `scores` (k,) with their
+    gradient."""
 
     boxes: Tensor
     classes: Tensor
@@ -71,7 +72,7 @@ class Found:
             return self.scores.sum() * 0  # a zero that still has a gradient
         if box is None:
             return scores.max()
-        shares = iou(boxes, boxes.new_tensor(box))
+        shares = iou(boxes.detach(), boxes.new_tensor(box))
         best = int(shares.argmax())
         return scores[best] if float(shares[best]) >= overlap else scores[best] * 0
 
@@ -99,7 +100,7 @@ def find(module: nn.Module, pixels: Tensor) -> list[Found]:
             f"{type(module).__name__} must map a list of images to a list of {{boxes, labels, scores}}, as those "
             "of torchvision do in evaluation mode, or be a detector of transformers."
         )
-    return [Found(one["boxes"] / sides, one["labels"], one["scores"]) for one in outputs]
+    return [Found((one["boxes"] / sides).clamp(0, 1), one["labels"], one["scores"]) for one in outputs]
 
 
 def _of_queries(output: Any, named: int) -> list[Found]:
@@ -111,5 +112,5 @@ def _of_queries(output: Any, named: int) -> list[Found]:
     probabilities = logits.softmax(-1)[..., :-1] if logits.shape[-1] > named else logits.sigmoid()
     scores, classes = probabilities.max(-1)
     centre, half = boxes[..., :2], boxes[..., 2:] / 2
-    corners = torch.cat([centre - half, centre + half], -1)
+    corners = torch.cat([centre - half, centre + half], -1).clamp(0, 1)
     return [Found(*one) for one in zip(corners, classes, scores, strict=True)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["NOTHING", "Detection", "Detector", "detector", "label_of"]
 _AS_IT_IS = Preprocessing(mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0), interpolation="bilinear")
-_STAGES = ("backbone.body.layer4", "backbone.features", "model.backbone.model.encoder.stages")
+_STAGES = ("layer4", "stages", "features")  # as ResNets of torchvision and timm, of transformers, and others call it
 
 
 def detector(
@@ -128,9 +129,8 @@ class Detector:
 
     def _best(self, found: Found, top: int) -> list[Detection]:
         order = found.scores.argsort(descending=True)[:top].tolist()
-        boxes = found.boxes.clamp(0, 1)
         return [
-            Detection(self.labels[int(found.classes[k])], float(found.scores[k]), tuple(boxes[k].tolist()))
+            Detection(self.labels[int(found.classes[k])], float(found.scores[k]), tuple(found.boxes[k].tolist()))
             for k in order
         ]
 
@@ -152,13 +152,12 @@ class Detector:
 
 def _last_stage(module: nn.Module) -> str | None:
     """The last stage of the backbone; where it is a list of stages, the last of them (lists themselves do not run)."""
-    from torch import nn
-
     known = dict(module.named_modules())
-    for name in _STAGES:
-        if name in known:
-            inner = list(known[name]._modules) if isinstance(known[name], nn.Sequential | nn.ModuleList) else []
-            return f"{name}.{inner[-1]}" if inner and "layer4" not in name else name
+    for stage in _STAGES:
+        for name in known:
+            if re.fullmatch(rf"(\w+\.)*backbone(\.\w+)*\.{stage}", name):
+                parts = list(known[name]._modules)
+                return name if stage == "layer4" or not parts else f"{name}.{parts[-1]}"
     return None
 
 
@@ -193,8 +192,19 @@ class DetectorRecipe:
 
     @property
     def sees(self) -> str:
-        by_itself = "normalised by itself" if self.architecture.startswith("torchvision") else "ImageNet's mean and std"
-        return f"the whole image at {self.size} px, {by_itself}"
+        """How images are shown to the model, for `assay check`; asks the architecture, not the weights."""
+        library, _, name = self.architecture.partition(":")
+        if library == "transformers":
+            from assay.models.hub import shown
+
+            return f"{shown(name)}; here at {self.size}×{self.size}"
+        import torch
+
+        with torch.device("meta"):
+            inside: Any = self._architecture(name).transform
+        side = inside.min_size[-1]  # of a square image
+        mean, std = (", ".join(f"{value:.4g}" for value in values) for values in (inside.image_mean, inside.image_std))
+        return f"the whole image at {self.size}×{self.size}, by itself resized to {side}×{side}, mean {mean}, std {std}"
 
     def load(self) -> Detector:
         library, _, name = self.architecture.partition(":")
@@ -217,6 +227,19 @@ class DetectorRecipe:
         )
 
     def _torchvision(self, name: str) -> Any:
+        module = self._architecture(name)
+        if self.weights is not None:
+            read_weights(module, local_weights(self.weights), self.architecture)
+        elif self.pretrained:
+            import torch
+            from torchvision import models
+
+            url = models.get_model_weights(name).DEFAULT.url
+            module.load_state_dict(torch.hub.load_state_dict_from_url(url, weights_only=True, map_location="cpu"))
+        return module
+
+    def _architecture(self, name: str) -> Any:
+        """The module with random weights."""
         try:
             import torch
             from torchvision import models
@@ -225,10 +248,4 @@ class DetectorRecipe:
         if name not in models.list_models(module=models.detection):
             raise UnknownName("torchvision detector", name, models.list_models(module=models.detection))
         torch.manual_seed(self.seed)
-        module = models.get_model(name, weights=None, weights_backbone=None)
-        if self.weights is not None:
-            read_weights(module, local_weights(self.weights), self.architecture)
-        elif self.pretrained:
-            url = models.get_model_weights(name).DEFAULT.url
-            module.load_state_dict(torch.hub.load_state_dict_from_url(url, weights_only=True, map_location="cpu"))
-        return module
+        return models.get_model(name, weights=None, weights_backbone=None)

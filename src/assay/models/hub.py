@@ -68,6 +68,25 @@ def load(
     return module.eval(), processor
 
 
+def shown(source: str, revision: str | None = None) -> str:
+    """How the image processor of a directory, or of a hub id that was downloaded before, shows images to its model. No
+    network is asked: this is for `assay check`."""
+    try:
+        from transformers import AutoImageProcessor
+    except ImportError as error:
+        raise ExtraMissing("an image processor", error.name or "transformers", "vlm") from None
+    try:
+        processor: Any = AutoImageProcessor.from_pretrained(source, revision=revision, local_files_only=True)
+    except (OSError, ValueError, RuntimeError, KeyError):
+        return f"images as the processor of {source} says, which is not on this machine yet"
+    cut = processor.crop_size if getattr(processor, "do_center_crop", False) else None
+    size = cut or processor.size
+    tall = size.get("height") or size.get("shortest_edge") or size.get("longest_edge")
+    numbers = (", ".join(f"{value:.4g}" for value in values) for values in (processor.image_mean, processor.image_std))
+    part = "the centre of the image" if cut else "the whole image"
+    return "{} at {}×{}, mean {}, std {}".format(part, tall, size.get("width") or tall, *numbers)
+
+
 def weights_revision(path: str, hub_revision: str | None, salt: str) -> str:
     """A digest of every file of a directory; for a hub id, what it is pinned to."""
     folder = Path(path)

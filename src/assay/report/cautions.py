@@ -21,7 +21,7 @@ _THIN = 0.95  # coverage below which means of two explainers speak of different 
 
 @dataclass(frozen=True)
 class Caution:
-    """`level`: "wrong" (rows are missing or broken) or "weak" (rows are fine, the claim is not)."""
+    """`level`: "wrong" (rows, or what they rest on, are missing or broken) or "weak" (rows are fine, the claim is not)."""
 
     level: Literal["wrong", "weak"]
     text: str
@@ -31,6 +31,7 @@ class Caution:
 def cautions(evidence: Evidence, main: Sequence[Board]) -> list[Caution]:
     """Everything worth a warning; `main` holds the chief boards of every protocol."""
     found = [*_unfinished(evidence), *_failures(evidence), *_refusals(evidence), *_events(evidence)]
+    found += [Caution("wrong", text) for one in evidence.findings for text in one.finding.cautions]
     for board in main:
         found += _controls(board) + _samples(board) + _coverage(board)
     return list(dict.fromkeys(found))  # boards of several models may say the same

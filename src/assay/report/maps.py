@@ -25,7 +25,11 @@ def write_maps(
     evidence: Evidence, items: Mapping[ItemKey, int], explainers: Mapping[str, int], sink: Sink
 ) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     """Write `maps-<k>` chunks. Returns (items,) the chunk of each, -1 where nothing was kept, and its disagreement."""
-    metrics = {(metric.protocol, metric.name): k for k, metric in enumerate(evidence.metrics)}
+    metrics = {
+        (metric.protocol, metric.name): k
+        for k, metric in enumerate(evidence.metrics)
+        if metric.detail or metric.name.startswith("compass")  # others are numbers for their protocol, not curves
+    }
     parts = np.full(len(items), -1, dtype=np.int32)
     disagreement = np.full(len(items), np.nan, dtype=np.float32)
     chunk: dict[int, dict[int, Any]] = {}

@@ -54,7 +54,7 @@ class RemoteFiles:
     def write(self, name: str, data: bytes) -> None:
         if self._lost.is_set():
             raise busy(self.url, "another driver, which has taken over")
-        self._try(lambda: self.fs.pipe_file(self._at(name), data))
+        self._put(name, data)
 
     def exists(self, name: str) -> bool:
         def look() -> bool:
@@ -122,7 +122,7 @@ class RemoteFiles:
         mark = json.dumps({"token": token, "holder": me(), "count": 0}).encode()
         while True:
             try:
-                self._try(lambda: self.fs.pipe_file(self._at(".lease"), mark, mode="create"))
+                self._put(".lease", mark, mode="create")
                 return
             except FileExistsError:
                 found = self._lease()
@@ -162,6 +162,19 @@ class RemoteFiles:
                 self.write(f"{folder}/{self._session}-{self._segments:06d}.jsonl", b"".join(lines))
                 self._segments += 1
                 lines.clear()
+
+    def _put(self, name: str, data: bytes, mode: str = "overwrite") -> None:
+        """An object store has no folders; a file system behind a URL (sftp://, local://) wants them made first."""
+        at = self._at(name)
+
+        def put() -> None:
+            try:
+                self.fs.pipe_file(at, data, mode=mode)
+            except FileNotFoundError:
+                self.fs.makedirs(at.rsplit("/", 1)[0], exist_ok=True)
+                self.fs.pipe_file(at, data, mode=mode)
+
+        self._try(put)
 
     def _at(self, name: str) -> str:
         return f"{self.root}/{name}" if name else str(self.root)

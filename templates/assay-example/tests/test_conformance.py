@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from assay_example.dataset import Stripes, bright
+from assay_example.dataset import Stripes
 from assay_example.explainer import Surprise
 from assay_example.metric import Coverage
+from assay_example.model import bright
 
 import assay
 from assay.testing import check_dataset, check_explainer, check_metric, check_model

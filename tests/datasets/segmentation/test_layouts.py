@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.io import savemat
 from segmentation_worlds import (
     H,
     W,
@@ -150,10 +151,71 @@ def test_parquet_row_groups_and_names(tmp_path: Path) -> None:
         Parquet(str(tmp_path), mask="label").load(0, 1)
 
 
+def test_arrow_files_as_save_to_disk_leaves_them(tmp_path: Path) -> None:
+    parquet(tmp_path / "train" / "data-00000-of-00002.arrow", 3)
+    parquet(tmp_path / "train" / "data-00001-of-00002.arrow", 2)
+    parquet(tmp_path / "train" / "cache-123.arrow", 9)
+    parquet(tmp_path / "test" / "data-00000-of-00001.arrow", 1)
+    data = Parquet(str(tmp_path), split="train")
+    assert len(data) == 5
+    samples = data.load(0, 5)
+    assert [int(s.image[0, 0, 0]) for s in samples] == [0, 1, 2, 0, 1]
+    assert areas(samples[4]) == {"cat": 2 * QUARTER}
+    assert len(Parquet(str(tmp_path))) == 6
+
+
+def test_numbers_at_the_edges_of_every_format(tmp_path: Path) -> None:
+    """0, 255 and 1000 are a class, outside or ignored as each dataset says; what nobody named is told, not scored."""
+    mat = coco_stuff(tmp_path / "stuff")
+    for dtype in (np.uint8, np.uint16, np.float64):  # MATLAB stores what it was given
+        savemat(mat / "annotations" / "COCO_1.mat", {"S": ids(0, 1, 92, 182).astype(dtype)})
+        assert areas(CocoStuff(str(mat)).load(0, 1)[0]) == {"banner": QUARTER, "person": QUARTER, "wood": QUARTER}
+    savemat(mat / "annotations" / "COCO_1.mat", {"S": ids(0, 1, 255, 182).astype(np.uint8)})
+    assert "class 255, which has no name" in str(CocoStuff(str(mat)).load(0, 1)[0].meta["problem"])
+
+    challenge = ade(tmp_path / "ade")
+    indexed(challenge / "annotations" / "validation" / "ADE_val_1.png", ids(0, 1, 255, 150), "L")
+    assert "class 255, which has no name" in str(Ade20k(str(challenge)).load(0, 1)[0].meta["problem"])
+    [sample] = Ade20k(str(challenge), ignore=(0, 255)).load(0, 1)
+    assert areas(sample, "ignore") == {"ignore": 2 * QUARTER}
+
+    wide = folder(tmp_path / "wide", "I;16", ids(0, 255, 1000, 2))
+    assert areas(Folder(str(wide), ignore=(1000,), background=(0, 255)).load(0, 1)[0], "ignore") == {"ignore": QUARTER}
+    assert "class 1000" in str(Folder(str(wide)).load(0, 1)[0].meta["problem"])
+    (wide / "labels.txt").write_text("0: sky\n2: cat\n255: dog\n1000: sea\n")
+    every = areas(Folder(str(wide), ignore=(), background=()).load(0, 1)[0])
+    assert every == {"sky": QUARTER, "dog": QUARTER, "sea": QUARTER, "cat": QUARTER}
+
+
+@pytest.mark.parametrize("number", [1, 255, 256, 257, 512, 919])
+def test_imagenet_s_counts_over_the_byte(tmp_path: Path, number: int) -> None:
+    """R + 256 G: 256 is (0, 1), where a byte alone would say other."""
+    from PIL import Image
+
+    root = imagenet_s(tmp_path)
+    numbers = ids(0, number, 1000, number)
+    colours = np.stack([numbers % 256, numbers // 256, np.zeros_like(numbers)], -1).astype(np.uint8)
+    Image.fromarray(colours).save(root / "validation-segmentation" / "n01440764" / "ILSVRC2012_val_1.png")
+    [sample] = ImageNetS(str(root)).load(0, 1)
+    assert areas(sample) == {by_wnid()[members(919)[number - 1]]: 2 * QUARTER}  # type: ignore[index]
+    assert areas(sample, "ignore") == {"ignore": QUARTER}
+
+
+def test_masks_of_one_bit_and_masks_in_colour(tmp_path: Path) -> None:
+    from PIL import Image
+
+    root = folder(tmp_path)
+    (root / "labels.txt").write_text("1: cat\n")
+    Image.fromarray(ids(0, 1, 1, 0).astype(bool)).save(root / "masks" / "one.png")
+    assert areas(Folder(str(root)).load(0, 1)[0]) == {"cat": 2 * QUARTER}
+    Image.fromarray(np.zeros((H, W, 3), dtype=np.uint8)).save(root / "masks" / "one.png")
+    assert "one.png is a RGB image" in str(Folder(str(root)).load(0, 1)[0].meta["problem"])
+
+
 WRONG: list[tuple[Any, str]] = [
     (Voc, "JPEGImages/"), (Ade20k, "objectInfo150.txt"), (CocoStuff, "annotations/COCO_train2014"),
     (Coco, "instances_val2017.json"), (ImageNetS, "validation-segmentation/"), (Folder, "labels.txt"),
-    (Parquet, ".parquet file"),
+    (Parquet, "columns image and mask"),
 ]  # fmt: skip
 
 

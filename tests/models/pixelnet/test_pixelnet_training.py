@@ -65,6 +65,19 @@ def test_a_run_that_was_killed_ends_with_the_same_weights(tmp_path):
         assert torch.equal(tensor, second[key]), key
 
 
+def test_images_that_do_not_fit_into_memory_are_read_batch_by_batch(tmp_path, monkeypatch):
+    from assay.models.pixelnet import training
+
+    held = training._Pixels(recipe(easy=2))
+    monkeypatch.setattr(training, "HELD", 0)
+    read = training._Pixels(recipe(easy=2))
+    assert read.held is None
+    for step in (0, 1, 2, 5):
+        for first, second in zip(held.batch(step), read.batch(step), strict=True):
+            assert torch.equal(first, second)
+    assert not torch.equal(held.batch(0)[0], training._Pixels(recipe(easy=0)).batch(0)[0])  # brighter at first
+
+
 def test_weights_say_what_they_are_and_how_right(tmp_path):
     path = train_pixel(recipe(deleted=0.5), tmp_path)
     facts = read_facts(path)
@@ -127,7 +140,14 @@ def test_the_rate_rises_and_falls_to_zero():
 
 def test_shipped_recipes_are_whole_and_mistakes_are_said():
     for name in shipped_recipes():
-        assert load_pixel_recipe(name).name == name
+        asked = load_pixel_recipe(name)
+        assert asked.name == name
+        assert (asked.data.split, asked.data.source) == ("train", asked.test.source)
+        assert {each: getattr(asked.data, each) for each in ("preset", "scale", "side", "seed")} == {
+            each: getattr(asked.test, each) for each in ("preset", "scale", "side", "seed")
+        }
+    trained = {load_pixel_recipe(name).architecture for name in shipped_recipes()}
+    assert {"vgg16", "resnet18", "resnet50", "vit", "swin", "resnet-small", "vit-small"} <= trained
     assert load_pixel_recipe("cnn", ["steps=7", "data={n: 5, split: train}"]).steps == 7
     with pytest.raises(AssayError, match="recipe"):
         load_pixel_recipe("resnet")

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import math
 import xml.etree.ElementTree as ET
 
 import numpy as np
@@ -10,7 +11,7 @@ from PIL import Image
 from assay.kernel.attribution import Attribution
 from assay.kernel.errors import BadInput
 from assay.kernel.sample import Region, Sample
-from assay.protocols.compass.overlay import overlay
+from assay.protocols.compass.overlay import Sheet, overlay, panels
 
 NS = "{http://www.w3.org/2000/svg}"
 
@@ -45,6 +46,21 @@ def test_both_formats_open_and_show_the_same_shapes() -> None:
     assert (tree.get("viewBox"), len(tree.findall(f"{NS}image"))) == ("0 0 128 96", 1)
     assert len(tree.findall(f"{NS}polygon")) == 8 + 2
     assert len(tree.findall(f"{NS}rect")) == 2
+
+
+def test_a_row_of_figure_2_and_a_sheet_of_rows() -> None:
+    row = panels(sample(), Attribution(np.random.default_rng(1).random((12, 16))))
+    boxed, heated, over, alone = row
+    assert np.array_equal(np.asarray(boxed.picture), sample().image)
+    assert (len(boxed.boxes), len(heated.boxes), len(over.wedges), len(alone.wedges)) == (2, 0, 8, 8)
+    assert not np.array_equal(np.asarray(heated.picture), sample().image)
+    turns = [[math.atan2(a[1] - b[1], b[0] - a[0]) for a, b, *_ in drawn.arrows] for drawn in (over, alone)]
+    assert turns[0] == pytest.approx(turns[1])  # the compass by itself points as it does over the picture
+    sheet = Sheet((row, row))
+    assert sheet.size == (3 * (128 + 12) + 96, 2 * 96 + 12)
+    assert Image.open(io.BytesIO(sheet.png(2))).size == (2 * sheet.size[0], 2 * sheet.size[1])
+    inner = ET.fromstring(sheet.svg()).findall(f"{NS}svg")
+    assert [(part.get("x"), part.get("y")) for part in inner][3:5] == [("420", "0"), ("0", "108")]
 
 
 def test_what_has_no_compass_says_why() -> None:

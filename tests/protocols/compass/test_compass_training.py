@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -9,16 +10,20 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tiny_vlms
 import torch
+from PIL import Image
 
 from assay.datasets.spatial import GridRelations
 from assay.kernel.errors import BadInput
+from assay.kernel.sample import Region, Sample
 from assay.models.gridvlm import build
 from assay.models.gridvlm.recipe import GridVLM
 from assay.models.gridvlm.trainee import save
+from assay.models.torch_model import Inputs
 from assay.protocols.compass.lora import Lora
 from assay.protocols.compass.losses import compass_loss, contrastive_loss, target_loss
-from assay.protocols.compass.tuning import _inside, _points, adapted, reading_state, relevance, tuned
+from assay.protocols.compass.tuning import adapted, inside, placed, reading_state, relevance, tuned
 
 A, B = np.array([[2.5, 2.5]]), np.array([[4.5, 2.5]])
 
@@ -111,12 +116,13 @@ def test_relevance_has_gradients_of_its_own(weights: Path) -> None:
     (gradient,) = torch.autograd.grad(maps.sum(), weight)  # type: ignore[arg-type]
     assert float(gradient.abs().sum()) > 0
     assert reading_state(model, inputs, answers).shape == (3, build.WIDTH)
-    a, b = _points(samples, maps)
-    inside = _inside(samples, maps).reshape(3, 6, 6)
+    a, b, aspect = placed(samples, inputs, maps)
+    held = inside(samples, inputs, maps).reshape(3, 6, 6)
+    assert aspect.tolist() == [1.0] * 3
     for k in range(3):  # a cell of the grid is a token of the model
-        assert bool(inside[k, int(b[k, 1]), int(b[k, 0])])
-        assert int(inside[k].sum()) == 1
-        assert not bool(inside[k, int(a[k, 1]), int(a[k, 0])])
+        assert bool(held[k, int(b[k, 1]), int(b[k, 0])])
+        assert int(held[k].sum()) == 1
+        assert not bool(held[k, int(a[k, 1]), int(a[k, 0])])
 
 
 @pytest.mark.parametrize("strategy", ["answers", "direction", "localisation", "contrastive"])
@@ -146,6 +152,63 @@ def test_training_is_the_same_twice_and_is_part_of_identity(what: Lora) -> None:
     assert len({replace(what, **change).revision for change in ({}, {"rate": 1e-3}, {"strategy": "direction"})}) == 3
     assert "mechanism" not in what.capabilities
     assert "gradients" in what.capabilities
+
+
+def photographs(folder: Path) -> str:
+    """Eight pictures, tall and wide in turn, a cup on each side of a bottle twice; the path of their annotations."""
+    offsets = ((-20, 0), (20, 0), (0, -20), (0, 20))
+    images, notes = [], []
+    for k in range(8):
+        width, height = (84, 56) if k % 2 else (56, 84)
+        images.append({"id": k, "file_name": f"{k:012d}.png", "width": width, "height": height})
+        for category, (dx, dy) in ((1, offsets[k // 2]), (2, (0, 0))):
+            box = [width / 2 - 4 + dx, height / 2 - 4 + dy, 8, 8]
+            notes.append({"image_id": k, "category_id": category, "bbox": box, "iscrowd": 0})
+        pixels = np.random.default_rng(k).integers(0, 256, (height, width, 3), dtype=np.uint8)
+        Image.fromarray(pixels).save(folder / f"{k:012d}.png")
+    names = [{"id": 1, "name": "cup"}, {"id": 2, "name": "bottle"}]
+    path = folder / "instances.json"
+    path.write_text(json.dumps({"images": images, "annotations": notes, "categories": names}))
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("kind", "strategy"),
+    [("qwen2_vl", "direction"), ("qwen2_5_vl", "localisation"), ("internvl", "contrastive"), ("llava", "direction"),
+     ("llava", "localisation")],
+)  # fmt: skip
+def test_any_family_trains_on_photographs_of_many_sizes(
+    kind: str, strategy: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch.set_num_threads(1)
+    monkeypatch.setenv("ASSAY_CACHE", str(tmp_path))
+    what = Lora(
+        "vlm", strategy, path=str(tiny_vlms.saved(kind, tmp_path / kind)), instances=photographs(tmp_path),
+        images=str(tmp_path), samples=8, epochs=1, batch=8,
+    )  # fmt: skip
+    samples = what.dataset.load(0, 8)
+    assert {sample.size for sample in samples} == {(84, 56), (56, 84)}
+    before, after = what.source.load(), tuned(what)
+    answers = [str(sample.answer) for sample in samples]
+    assert after.score(samples, answers).mean() > before.score(samples, answers).mean()
+
+
+def test_tokens_of_a_cropped_picture_lie_where_they_are_in_it() -> None:
+    """A wide picture of which the middle square was seen, as 4 x 4 tokens of 14 pixels."""
+    boxes = {"anchor": (14, 0, 14, 14), "target": (42, 28, 14, 14)}
+    regions = tuple(Region(role, role, (box,)) for role, box in boxes.items())
+    sample = Sample("s", np.zeros((56, 84, 3), np.uint8), regions=regions)
+    inputs = Inputs(torch.zeros(1, 3, 56, 56), frames=((0.0, 1 / 6, 1.0, 5 / 6),))
+    a, b, aspect = placed([sample], inputs, torch.zeros(1, 4, 4))
+    np.testing.assert_allclose([a[0], b[0], [aspect[0], 1.0]], [(0.5, 0.5), (2.5, 2.5), (1.0, 1.0)])
+    assert inside([sample], inputs, torch.zeros(1, 4, 4)).reshape(4, 4).nonzero().tolist() == [[2, 2]]
+
+
+def test_the_loss_knows_flat_cells() -> None:
+    """Cells twice as wide as high: one up and one to the right is 26.6 degrees, and so is the truth."""
+    loss = compass_loss(spot(1, 3), A, np.array([[3.5, 1.5]]), aspect=0.5, entropy=0.0)
+    sector = math.radians(45)  # of eight, the peak's centre is the nearest to the truth
+    assert float(loss.detach()) == pytest.approx(1 - math.cos(sector - math.atan(0.5)))
 
 
 def test_what_is_no_vlm_is_refused() -> None:

@@ -7,6 +7,7 @@ from assay.engine.run import run as carry_out
 from assay.kernel.spec import Spec
 from assay.protocols.paper import paper
 from assay.protocols.pixel.frames import Scored, paper_name
+from assay.protocols.pixel.gallery import MARK
 from assay.protocols.pixel.tables import identical
 from assay.protocols.published import load
 
@@ -51,7 +52,15 @@ def test_every_table_and_figure_is_there(finished):
     ours = next(row for row in board.rows if row[1] == "Ours")
     np.testing.assert_allclose(ours[3:9], 1.0)
     assert len(places.rows) == 3
-    assert {figure.kind for figure in close_ups.figures} == {"grid"}
+    assert [figure.title for figure in close_ups.figures] == [
+        "Figure 3: Gradient", "Figure 3: IxG", "Figure 3: Grad-CAM", "Figure 3: Ours",
+    ]  # fmt: skip
+    truth = close_ups.figures[-1]
+    values = np.array([series.y for series in truth.series])
+    marked = np.array([[row.name[0] == column[0] == MARK for column in row.x] for row in truth.series])
+    assert marked.sum() == 25
+    np.testing.assert_allclose(values[marked] * max(row[1] for row in close_ups.rows), [r[1] for r in close_ups.rows])
+    assert not values[~marked].any()  # pixels outside the patch are worth nothing
 
 
 def test_the_truth_of_the_shipped_classifier_deletes_fastest(finished):
@@ -82,7 +91,16 @@ def test_claims_are_judged_and_tables_set_side_by_side(finished):
     assert (first.where, first.verdict) == ("Table 1", "agree")
     where = {claim.where for claim in shown.claims}
     assert {"Table 1", "Table 3", "section 4.3", "section 4.4", "Table 5"} <= where
-    three, four = shown.tables
+    one, three, four, five = shown.tables
+    assert [table.title.partition(":")[0] for table in shown.tables] == ["Table 1", "Table 3", "Table 4", "Table 5"]
+    assert one.rows[0][:4] == (
+        "pixelnet.cnn",
+        "ResNet",
+        23.72,
+        100 * Scored(finished).accuracy("pixelnet.cnn")[:, 0].mean(),
+    )
+    assert [row[0] for row in five.rows] == ["Gradient", "IxG", "Grad-CAM"]
+    assert five.columns[:5] == ("method", "pixel published", "pixel ours", "IDS ours", "SDS ours")
     row = next(row for row in three.rows if row[1] == "Gradient")
     assert row[2] == 0.835
     assert row[3] == pytest.approx(Scored(finished).mean("pixelnet.cnn", "deletion", "gradient/gradient").value)

@@ -18,8 +18,9 @@ from assay.protocols.paper import paper
 from assay.protocols.published import load
 from assay.protocols.semantic import export, gallery
 from assay.protocols.semantic.choice import choose_configuration, curves
-from assay.protocols.semantic.judging import higher
+from assay.protocols.semantic.judging import coverage
 from assay.protocols.semantic.levels import per_class, per_image, predictions
+from assay.protocols.semantic.orders import higher, widest
 from assay.protocols.semantic.paper import METHODS, OUT_OF_DOMAIN
 from assay.report.compare import compare
 from assay.results.run import Run
@@ -73,6 +74,7 @@ def test_findings_say_what_the_numbers_are(done: Run) -> None:
     rows = {row[2]: dict(zip(overview.columns, row, strict=True)) for row in overview.rows}
     np.testing.assert_allclose(rows["control/uniform"]["gain"], 0, atol=1e-6)
     assert rows["worlds/slope"]["coverage"] == 1
+    assert rows["worlds/slope"]["answered"] == 1
     assert rows["worlds/slope"]["predictions"] == 18
     quadrants = findings["Right for the right reasons?"]
     counts = {row[3:6]: row[6] for row in quadrants.rows if row[2] == "worlds/slope"}
@@ -99,6 +101,12 @@ def test_gallery_draws_a_row_for_every_kind(done: Run, tmp_path: Path) -> None:
     assert (image != 255).any()
     with pytest.raises(BadInput, match="no scored rows"):
         gallery(done, dataset, tmp_path / "g.png", model="nobody", explainer="worlds/slope")
+
+
+def test_a_gallery_needs_the_maps(tmp_path: Path) -> None:
+    bare = carry_out(spec(keep_maps=False), tmp_path / "bare", workers=0)
+    with pytest.raises(BadInput, match="keep_maps: true"):
+        gallery(bare, plan(spec()).datasets[0], tmp_path / "g.png", model="guesser", explainer="worlds/slope")
 
 
 def test_sweep_chooses_and_writes_a_spec(tmp_path: Path) -> None:
@@ -201,9 +209,42 @@ def test_claims_are_judged_by_intervals(done: Run) -> None:
     assert verdict(-0.1) == "disagree"
     assert verdict(0.0) == "cannot tell"
     comparison = paper("003", done)
-    assert len(comparison.claims) == 11
+    assert len(comparison.claims) == 19
     verdicts = {claim.text: claim.verdict for claim in comparison.claims}
     assert verdicts["SSD300 has the lowest SSS of all detectors"] == "cannot tell"
     because = {claim.text: claim.because for claim in comparison.claims}
     assert because["A threshold lowers SSS by dropping faint noise"].endswith("lower under 1 of 2")  # of two slopes
-    assert [t.section for t in comparison.tables] == ["Table 1", "Table 2", "Table 3", "Table 4"]
+    numbers = ["This run", *(f"Table {k}" for k in (1, 2, 3, 4, 8, 9))]
+    assert [t.section for t in comparison.tables] == numbers
+    assert {row[0] for row in comparison.tables[0].rows} == {"guesser"}
+    assert comparison.tables[1].columns[1:4] == ("GradCAM", "GradCAM++", "ScoreCAM")  # as printed: no such model here
+
+
+def test_detection_coverage_is_judged_by_its_interval() -> None:
+    def verdict(found: int, of: int) -> str:
+        rows = pd.DataFrame({"model": "fcos", "dataset": "d", "image": range(of),
+                             "own_confidence": [0.5] * found + [0.03] * (of - found)})  # fmt: skip
+        return coverage(rows, ("fcos",), 0.04, 0.999).verdict
+
+    assert verdict(1000, 1000) == "agree"
+    assert verdict(900, 1000) == "disagree"
+    nothing = pd.DataFrame({"model": ["x"], "dataset": ["d"], "image": [0], "own_confidence": [0.5]})
+    assert coverage(nothing, ("fcos",), 0.04, 0.999).verdict == "cannot tell"
+
+
+def test_the_widest_spread_is_told_from_the_next() -> None:
+    table = load("semantic").tables["Table 4"]
+    noise = np.random.default_rng(0).normal(0, 0.01, 40)
+
+    def verdict(rollout: float, gar: float) -> str:
+        parts = {("attention/rollout", "deit-tiny"): 0.3, ("attention/rollout", "deit-base"): 0.3 + rollout,
+                 ("attention/gar", "deit-tiny"): 0.3, ("attention/gar", "deit-base"): 0.3 + gar}  # fmt: skip
+        frames = [
+            pd.DataFrame({"model": m, "method": e, "image": range(40), "sss": v + np.roll(noise, k)})
+            for k, ((e, m), v) in enumerate(parts.items())
+        ]
+        return widest(pd.concat(frames), table, METHODS, "Attention Rollout", "", "", "spec").verdict
+
+    assert verdict(0.3, 0.1) == "agree"
+    assert verdict(0.1, 0.3) == "disagree"
+    assert verdict(0.1, 0.1) == "cannot tell"

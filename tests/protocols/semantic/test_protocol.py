@@ -180,3 +180,14 @@ def test_the_model_is_asked_once_per_image_whatever_the_explainers() -> None:
     for _ in range(3):
         protocol.score(session, [Attribution(LEFT) for _ in samples])
     assert asked == [4]
+
+
+def test_another_model_is_asked_again_whatever_its_address() -> None:
+    """Models made one after the other often get the same id; what the first said must not be taken for the second's."""
+    protocol = Semantic(target="predicted")
+    samples = Scenes(2).load(0, 2)
+    said = []
+    for best in ("cat", "dog", "lion"):
+        table = {"cat": 0.1, "dog": 0.1, "lion": 0.1, "kitten": 0.1} | {best: 0.7}
+        said.append(protocol.targets(Guesser(table), samples)[0])
+    assert said == ["cat", "dog", "lion"]

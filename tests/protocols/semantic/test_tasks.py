@@ -11,6 +11,7 @@ from semantic_worlds import Scenes
 from tiny_vlms import make_clip
 from torch import nn
 
+from assay.explainers.attention import Daam, Gar, Rollout
 from assay.explainers.cam import EigenCam, GradCam
 from assay.models import classifier, clip, detector
 from assay.models.preprocessing import Preprocessing
@@ -39,7 +40,43 @@ def test_classification_explains_every_class_that_is_there() -> None:
     assert np.isfinite(found["sss"].values[:3]).all()
 
 
-@pytest.mark.parametrize("kind", ["clip", "siglip"])
+@pytest.mark.parametrize("explainer", [Daam(), Gar(), Rollout()], ids=lambda one: one.card.name)
+@pytest.mark.parametrize("library", ["timm", "torchvision", "transformers"])
+def test_attention_maps_of_vits(library: str, explainer: Any) -> None:
+    """The paper's table 4: patches of 8 px over the image, class by class where the method knows classes."""
+    model = classifier(tiny_vit(library), Preprocessing((32, 32)), LABELS)
+    session, found = scored(Semantic(threshold=0.0), model, explainer, Scenes(2, predictions=2))
+    maps = [attribution.visual for attribution in explainer(session)]
+    assert all(map_ is not None and map_.shape == (4, 4) for map_ in maps)
+    assert np.isfinite(found["sss"].values[:3]).all()
+    same = np.allclose(maps[0], maps[1])  # cat and dog of one image
+    assert same == (explainer.card.name == "attention/rollout")
+
+
+def tiny_vit(library: str) -> nn.Module:
+    torch.manual_seed(0)
+    if library == "timm":
+        import timm
+
+        sizes = {"img_size": 32, "patch_size": 8, "embed_dim": 16, "depth": 2, "num_heads": 2, "num_classes": 3}
+        module: nn.Module = timm.create_model("vit_tiny_patch16_224", **sizes)
+        return module
+    if library == "torchvision":
+        from torchvision.models import VisionTransformer
+
+        vit = VisionTransformer(32, 8, 2, 2, 16, 32, num_classes=3)
+        nn.init.normal_(vit.heads[0].weight)  # zero by default: no class would differ from another
+        return vit
+    import transformers
+
+    config = transformers.ViTConfig(
+        hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32, image_size=32, patch_size=8,
+        num_labels=3, attn_implementation="eager",
+    )  # fmt: skip
+    return transformers.ViTForImageClassification(config)
+
+
+@pytest.mark.parametrize("kind", ["clip", "siglip", "open_clip"])
 def test_matching_ranks_the_labels_of_the_image(kind: str) -> None:
     model = clip(*make_clip(kind), labels=LABELS)
     session, found = scored(Semantic(threshold=0.0, target="present"), model, GradCam(), Scenes(1, predictions=2))

@@ -18,14 +18,16 @@ from assay.kernel.errors import BadInput, ExtraMissing
 from assay.kernel.sample import Sample
 
 _TREE = """\
-PATH                     a .parquet file, a directory with such files below it, or a dataset id of the hub
+PATH                     a .parquet file, a directory with .parquet files below it (or .arrow files, as
+                         `save_to_disk` leaves them), or a dataset id of the hub
   columns image and mask: encoded bytes, or {bytes, path} as Hugging Face's Image feature stores them
 """
 
 
 @dataclass(frozen=True)
 class Parquet:
-    """`labels` is a label file, or the names themselves by number; without it the mask feature must say them."""
+    """`labels` is a label file, or the names themselves by number; without it the mask feature must say them. `split`
+    is part of the names of the files, or of their folder."""
 
     path: str
     image: str = "image"
@@ -36,7 +38,9 @@ class Parquet:
     background: tuple[int, ...] = (0,)
     predictions: int = 1
     card: ClassVar[Card] = Card(
-        "segmentation/parquet", "a Hugging Face dataset with an image and a mask column", "dataset"
+        "segmentation/parquet",
+        "a Hugging Face dataset with an image and a mask column, on disk or on the hub",
+        "dataset",
     )
 
     @property
@@ -48,22 +52,21 @@ class Parquet:
     @cached_property
     def _shards(self) -> list[tuple[Path, int, int]]:
         """(file, row group, first row) of every row group, in order."""
-        import pyarrow.parquet as pq
-
         path = Path(self.path)
         root = path if path.exists() else _from_hub(self.path, self.split)
-        found = [root] if root.is_file() else sorted(p for p in root.rglob("*.parquet") if self.split in p.name)
+        found = [root] if root.is_file() else _tables(root, self.split)
         if not found:
-            raise files.wrong_layout(root, f"no .parquet file{self.split and ' of ' + self.split}", _TREE)
+            raise files.wrong_layout(root, f"no .parquet or .arrow file{self.split and ' of ' + self.split}", _TREE)
         shards, first = [], 0
         for file in found:
-            about = pq.ParquetFile(file)
-            if lost := {self.image, self.mask} - set(about.schema_arrow.names):
-                have = ", ".join(about.schema_arrow.names)
-                raise BadInput(f"{file.name} has no column {' or '.join(sorted(lost))}; it has {have}.")
-            for group in range(about.num_row_groups):
+            schema, sizes = _about(file)
+            if lost := {self.image, self.mask} - set(schema.names):
+                raise BadInput(
+                    f"{file.name} has no column {' or '.join(sorted(lost))}; it has {', '.join(schema.names)}."
+                )
+            for group, rows in enumerate(sizes):
                 shards.append((file, group, first))
-                first += about.metadata.row_group(group).num_rows
+                first += rows
         return [*shards, (found[-1], -1, first)]
 
     @cached_property
@@ -72,9 +75,7 @@ class Parquet:
             return files.read_labels(Path(self.labels))
         if self.labels:
             return dict(enumerate(self.labels))
-        import pyarrow.parquet as pq
-
-        about = pq.read_schema(self._shards[0][0]).metadata or {}
+        about = _about(self._shards[0][0])[0].metadata or {}
         features = json.loads(about.get(b"huggingface", b"{}")).get("info", {}).get("features", {})
         names = next((one["names"] for one in _nested(features.get(self.mask)) if "names" in one), None)
         if names is None:
@@ -98,10 +99,8 @@ class Parquet:
                 s for s, after in zip(self._shards, self._shards[1:], strict=False) if i < after[2]
             )
             if (file, group) not in rows:
-                import pyarrow.parquet as pq
-
                 rows.clear()
-                rows[file, group] = pq.ParquetFile(file).read_row_group(group, columns=[self.image, self.mask])
+                rows[file, group] = _read(file, group, [self.image, self.mask])
             row = rows[file, group].slice(i - first, 1).to_pylist()[0]
             return self._scene(i, row)
 
@@ -116,6 +115,37 @@ class Parquet:
             raise BadInput(f"{_name(i)}: a mask must hold one class number per pixel; it has {ids.shape[2]} channels.")
         classes, ignored = split(ids.astype(np.int32), self._names, self.ignore, self.background)
         return Scene(_name(i), image, classes, ignored)
+
+
+def _tables(root: Path, split: str) -> list[Path]:
+    """The files of a split, without what Hugging Face caches beside them."""
+    found = (path for kind in ("*.parquet", "*.arrow") for path in root.rglob(kind))
+    return sorted(path for path in found if split in str(path.relative_to(root)) and not path.name.startswith("cache-"))
+
+
+def _about(file: Path) -> tuple[Any, list[int]]:
+    """(schema, rows of every group); an Arrow file is one group, read through a memory map."""
+    if file.suffix == ".arrow":
+        table = _mapped(file)
+        return table.schema, [len(table)]
+    import pyarrow.parquet as pq
+
+    opened = pq.ParquetFile(file)
+    return opened.schema_arrow, [opened.metadata.row_group(k).num_rows for k in range(opened.num_row_groups)]
+
+
+def _read(file: Path, group: int, columns: list[str]) -> Any:
+    if file.suffix == ".arrow":
+        return _mapped(file).select(columns)
+    import pyarrow.parquet as pq
+
+    return pq.ParquetFile(file).read_row_group(group, columns=columns)
+
+
+def _mapped(file: Path) -> Any:
+    import pyarrow as pa
+
+    return pa.ipc.open_stream(pa.memory_map(str(file))).read_all()
 
 
 def _name(i: int) -> str:

@@ -25,7 +25,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from assay.datasets.arrays import file_hash
+from assay.datasets.arrays import file_hash, load_archive
 from assay.datasets.shortcut import leaves
 from assay.datasets.shortcut.shortcut import Classes, Images
 from assay.kernel.errors import BadInput, ExtraMissing
@@ -162,7 +162,7 @@ def _npz(path: Path, split: str) -> Source:
 def _npz_of(path: str, split: str, revision: str) -> Source:
     """Read once: such files are often compressed."""
     try:
-        with np.load(path, allow_pickle=False) as arrays:
+        with load_archive(path, "shortcut") as arrays:
             found = {name: arrays[name] for name in (f"x_{split}", f"y_{split}", "classes") if name in arrays.files}
     except (OSError, ValueError) as error:
         raise BadInput(f"{path} is not an .npz of plain arrays: {error}.") from None

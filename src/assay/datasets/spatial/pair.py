@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from assay.datasets.spatial.question import OPPOSITE, OPTIONS, RELATIONS, angle, four_way, relation_between, zone
+from assay.datasets.within import within
 from assay.kernel.errors import BadInput
 from assay.kernel.sample import Region, Sample
 from assay.kernel.typing import Box, Image, Scalar
@@ -105,7 +106,7 @@ def _whole(box: PixelBox, scale: tuple[float, float]) -> Box:
 
 def find_picture(folder: str, picture: str) -> Path | None:
     """The file of a picture: in the folder, or in one of the folders that COCO and Visual Genome come in."""
-    places = (Path(folder) / part / picture for part in ("", "train2017", "val2017", "VG_100K", "VG_100K_2"))
+    places = (within(Path(folder) / part, picture) for part in ("", "train2017", "val2017", "VG_100K", "VG_100K_2"))
     return next((path for path in places if path.is_file()), None)
 
 

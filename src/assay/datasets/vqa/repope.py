@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Literal
 
 from assay.datasets.arrays import file_hash
 from assay.datasets.vqa.files import ParquetRows, locate, picture
+from assay.datasets.within import within
 from assay.kernel.card import Card
 from assay.kernel.errors import BadInput
 from assay.kernel.identity import digest
@@ -81,7 +82,7 @@ class RePOPE:
 
     def _picture(self, row: Mapping[str, Any]) -> Path:
         """Under its own name, or under the name that COCO has used since 2017."""
-        path = Path(self.images or Path(self.source).parent, row["image"])
+        path = within(self.images or Path(self.source).parent, row["image"])
         newer = path.with_name(path.name.rpartition("_")[2])
         return newer if not path.is_file() and newer.is_file() else path
 

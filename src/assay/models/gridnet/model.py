@@ -67,9 +67,12 @@ class GridNetModel:
             return self.module.answers(self.module.read(inputs.reuse["cells"], tokens, keep))
         return self.module(inputs.pixels, tokens, keep)
 
+    def logits(self, inputs: Inputs) -> Tensor:
+        """(n, answers) the logit of the question type plus that of the answer within it."""
+        return self.outputs(inputs).logits()
+
     def readout(self, inputs: Inputs, answers: Sequence[str]) -> Tensor:
-        """The logit of the question type plus that of the answer within it."""
-        return self._pick(self.outputs(inputs).logits(), answers)
+        return self._pick(self.logits(inputs), answers)
 
     def log_probability(self, inputs: Inputs, answers: Sequence[str]) -> Tensor:
         return self._pick(self.outputs(inputs).log_probabilities(), answers)

@@ -33,8 +33,8 @@ CELLS = build.GRID**2
 QUESTION_START = IMAGE_START + CELLS
 # Layers (0 = first) whose attention is shown where to look; `REGIONS_AT` reads what the anchors' words then know.
 NOUNS_AT, REGIONS_AT, TARGETS_AT = 1, 2, 3
-# The two layers after it count again, each target by halves of the grid: left and right, then top and bottom. A share of
-# attention is a noisy count; several of them, each of few cells, can be told apart where one of many cannot.
+# The two layers after it count again, each target by halves of the grid: left and right, then top and bottom. A share
+# of attention is a noisy count; several of them, each of few cells, can be told apart where one of many cannot.
 HALVES_AT = (4, 5)
 SINK, ALONE, FAR = 8.0, 0.1, 5.0
 EVEN, COUNTED = 0.3, 0.5

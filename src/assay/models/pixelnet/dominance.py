@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 import numpy.typing as npt
 
+from assay.datasets.shortcut.dataset import ShortcutDataset
 from assay.datasets.shortcut.sample import ShortcutSample
 from assay.kernel.errors import BadInput
 from assay.kernel.roles import Model
@@ -63,15 +64,21 @@ def answers(model: Model, samples: Sequence[Sample]) -> Answers:
     return Answers(values[0], values[1], right[0], right[1])
 
 
-def rates(model: Model, samples: Sequence[Sample], threshold: float = THRESHOLD) -> Rates:
-    """Accuracy on the clean and on the perturbed images, and the share of images that the shortcut decides."""
-    found = answers(model, samples)
+def rates(model: Model, samples: Sequence[Sample] | ShortcutDataset, threshold: float = THRESHOLD) -> Rates:
+    """Accuracy on the clean and on the perturbed images, and the share of images that the shortcut decides.
+
+    A dataset is read part by part, so that it need not fit into memory.
+    """
     if not len(samples):
         raise BadInput("accuracies need at least one sample.")
-    return Rates(
-        float(found.clean_right.mean()), float(found.perturbed_right.mean()),
-        float(found.dominant(threshold).mean()), len(samples), threshold,
-    )  # fmt: skip
+    counts = np.zeros(3)
+    for start in range(0, len(samples), _BATCH):
+        stop = min(start + _BATCH, len(samples))
+        part = samples.load(start, stop) if isinstance(samples, ShortcutDataset) else samples[start:stop]
+        found = answers(model, part)
+        counts += [found.clean_right.sum(), found.perturbed_right.sum(), found.dominant(threshold).sum()]
+    clean, perturbed, dominant = (counts / len(samples)).tolist()
+    return Rates(clean, perturbed, dominant, len(samples), threshold)
 
 
 def _checked(sample: Sample) -> ShortcutSample:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import csv
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +14,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from assay.datasets.shortcut import ShortcutDataset
 from assay.datasets.shortcut.sample import MECHANISM
 from assay.datasets.shortcut.shortcut import Images
 from assay.kernel.errors import BadInput
@@ -27,6 +27,7 @@ from assay.models.training.loop import LONGEST_STEP, make_optimizer
 from assay.models.training.progress import Callback, Event
 
 CELLS = 4  # a side: the grid of IDSDS
+HELD = 2 * 1024**3  # bytes of images that are kept in memory
 
 
 def train_pixel(
@@ -50,29 +51,39 @@ def train_pixel(
         None if recipe.clean else MECHANISM,
         recipe=recipe.plain(),
     )
-    found = rates(as_classifier(module, facts, recipe.label), recipe.test.load(0, len(recipe.test)))
+    found = rates(as_classifier(module, facts, recipe.label), recipe.test)
     facts.accuracy.update({**found.plain(), "minutes": round(seconds / 60, 1)})
     path = save_network(module, facts, directory / f"{recipe.label}.safetensors")
     (directory / f"{recipe.label}.md").write_text(card_of(recipe, module, found, seconds), encoding="utf-8")
     return path
 
 
-@dataclass(frozen=True, eq=False)
 class _Pixels:
-    """All training images in memory, as the model is to see them."""
+    """Training images as the model is to see them: held in memory where they fit, else read batch by batch."""
 
-    images: Images
-    classes: npt.NDArray[np.int64]
-    bright: Images | None = None  # the same with unscaled filters, for the first steps
+    def __init__(self, recipe: PixelRecipe) -> None:
+        self.recipe, self.source = recipe, recipe.data.images
+        self.classes = self.source.classes
+        height, width = self.source.side
+        fits = 3 * height * width * len(self.classes) <= HELD
+        self.held = self.source.images(np.arange(len(self.classes))) if fits else None
+        self.bright = replace(recipe.data.shortcut, scale="clip")
 
-    def batch(self, recipe: PixelRecipe, step: int) -> tuple[Tensor, Tensor]:
+    def images(self, where: npt.NDArray[np.integer[Any]], easy: bool = False) -> Images:
+        """(n, H, W, 3) at these positions; `easy` filters are not scaled, so that their patch is bright."""
+        clean = self.source.images(where) if self.held is None else self.held[where]
+        if self.recipe.clean:
+            return clean
+        return (self.bright if easy else self.recipe.data.shortcut).apply(clean, self.classes[where])
+
+    def batch(self, step: int) -> tuple[Tensor, Tensor]:
         """(pixels, classes) of one step: the same whether the run was interrupted or not."""
-        per_epoch = max(len(self.images) // recipe.batch, 1)
+        recipe = self.recipe
+        per_epoch = max(len(self.classes) // recipe.batch, 1)
         epoch, at = divmod(step, per_epoch)
-        order = generator(recipe.seed, f"epoch {epoch}", "pixelnet/order").permutation(len(self.images))
+        order = generator(recipe.seed, f"epoch {epoch}", "pixelnet/order").permutation(len(self.classes))
         where = order[at * recipe.batch : (at + 1) * recipe.batch]
-        easy = self.bright is not None and step < recipe.easy
-        pixels = normalised((self.bright if easy else self.images)[where])  # type: ignore[index]  # not None if easy
+        pixels = normalised(self.images(where, easy=step < recipe.easy))
         if recipe.deleted:
             _delete_cells(pixels, recipe, step)
         return pixels, torch.from_numpy(self.classes[where])
@@ -91,16 +102,6 @@ def _delete_cells(pixels: Tensor, recipe: PixelRecipe, step: int) -> None:
     for i in np.flatnonzero(rng.random(len(pixels)) < recipe.deleted):
         row, column = rng.integers(CELLS, size=2) * side
         pixels[i, :, row : row + side, column : column + side] = 0
-
-
-def _load(recipe: PixelRecipe) -> _Pixels:
-    data: ShortcutDataset = recipe.data
-    classes = data.images.classes
-    images = data.images.images(np.arange(len(classes)))
-    if recipe.clean:
-        return _Pixels(images, classes)
-    bright = replace(data.shortcut, scale="clip").apply(images, classes) if recipe.easy else None
-    return _Pixels(data.shortcut.apply(images, classes), classes, bright)
 
 
 def _start(recipe: PixelRecipe) -> nn.Module:
@@ -143,10 +144,10 @@ def whiten(projection: nn.Conv2d, images: Images, seed: int) -> None:
 def _run(recipe: PixelRecipe, out: Path, resume: bool, progress: Callback | None) -> tuple[nn.Module, float]:
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     module = _start(recipe)
-    data = _load(recipe)
+    data = _Pixels(recipe)
     embedding = getattr(getattr(module, "patch_embed", None), "proj", None)
     if recipe.whiten and recipe.start is None and isinstance(embedding, nn.Conv2d):
-        whiten(embedding, data.images[:1000], recipe.seed)
+        whiten(embedding, data.images(np.arange(min(len(data.classes), 1000))), recipe.seed)
         if isinstance(positions := getattr(module, "pos_embed", None), nn.Parameter):
             nn.init.normal_(positions, std=0.5)
     module = module.to(device)
@@ -159,7 +160,7 @@ def _run(recipe: PixelRecipe, out: Path, resume: bool, progress: Callback | None
     module.train()
     now = time.monotonic()
     for step in range(place.step, recipe.steps):
-        pixels, classes = (tensor.to(device) for tensor in data.batch(recipe, step))
+        pixels, classes = (tensor.to(device) for tensor in data.batch(step))
         for group in optimizer.param_groups:
             group["lr"] = rate_at(recipe, step)
         logits = module(pixels)

@@ -86,9 +86,13 @@ class ZooRecipe:
         return dataclasses.replace(loaded, name=self.label) if dataclasses.is_dataclass(loaded) else loaded
 
     def _instead(self) -> str:
+        """What to do on a machine that cannot reach the hub."""
         if not self.entry.fetch:
             return ""
-        return f"Where there is no network: download {' and '.join(self.entry.fetch)} and put it into {self.place}/."
+        text = f"Where there is no network: download {' and '.join(self.entry.fetch)} and put it into {self.place}/."
+        if "config.json" not in text:
+            return text
+        return f"{text} (If there is no model.safetensors, transformers' `save_pretrained` makes one of what there is.)"
 
 
 def _recipe_class(name: str) -> Any:

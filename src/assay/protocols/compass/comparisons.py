@@ -71,8 +71,16 @@ def twins_finding(scores: pd.DataFrame) -> Finding | None:
         f"Points better for the twin that reasons: {', '.join(said)}." if said
         else "No explainer points better for the twin that reasons than for the twin that takes a shortcut."
     )  # fmt: skip
+    series = tuple(
+        Series(f"{family}, {metric}", tuple(part["explainer"]), *(tuple(map(float, part[k])) for k in
+               ("pure - spur", "low", "high")))
+        for (family, metric), part in table.groupby(["family", "metric"])
+    )  # fmt: skip
     return Finding(
         "The reasoning twin against the shortcut twin",
         "The same scenes and explainers, two models that answer for different reasons; differences per sample with 95 "
-        "% intervals, p adjusted for their number.", (sentence,), names, plain(table), section="Known truth",
+        "% intervals, p adjusted for their number. Below 0, the evidence of the twin that reasons points better.",
+        (sentence,), names, plain(table), section="Known truth",
+        figures=(Figure("Reasoning twin minus shortcut twin", "intervals", "", "degrees", series,
+                        lines=(("no difference", 0.0),)),),
     )  # fmt: skip

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from assay.kernel.finding import Finding
-from assay.protocols.compass import comparisons, diagnostics, interventions, synthetic, tables
+from assay.protocols.compass import comparisons, diagnostics, gains, interventions, synthetic, tables
 from assay.protocols.compass.centres import CENTRES
 from assay.results.run import Run
 
@@ -16,7 +16,8 @@ def findings(run: Run) -> list[Finding]:
     scores = run.scores()
     keys, shares = run.details("compass/direction_error")
     found: list[Finding | None] = [tables.main_finding(scores)]
-    found += [comparisons.best_finding(scores), comparisons.twins_finding(scores), tables.estimators_finding(scores)]
+    found += [comparisons.best_finding(scores), gains.gains_finding(scores), comparisons.twins_finding(scores)]
+    found.append(tables.estimators_finding(scores))
     if len(keys):
         shares = shares.astype(np.float64)
         found.append(tables.labels_finding(keys, shares, scores))

@@ -16,16 +16,21 @@ from assay.metrics.compass import compass
 Points = npt.NDArray[np.float64]  # (n, 2) in map cells
 
 
-def compass_loss(maps: Tensor, reference: Points, target: Points, entropy: float = 0.1) -> Tensor:
+def compass_loss(
+    maps: Tensor, reference: Points, target: Points, aspect: float | Points = 1.0, entropy: float = 0.1
+) -> Tensor:
     """1 - sum_k P(theta_k) cos(theta_k - theta_true), plus `entropy` times the entropy of P as a share of its largest.
 
-    `maps` (n, h, w), not negative. Samples without evidence have no direction and do not count. # creg2026 Eq. 15
+    `maps` (n, h, w), not negative; `aspect`, one or (n,), is a cell's height over its width. Samples without evidence
+    have no direction and do not count. # creg2026 Eq. 15
     """
-    shares: Tensor = compass(maps, reference, target)
+    shares: Tensor = compass(maps, reference, target, aspect=aspect)
     fine = torch.isfinite(shares).all(1)
     if not bool(fine.any()):
         return maps.sum() * 0
-    step = (target - reference)[fine.cpu().numpy()]
+    step = ((target - reference) * np.stack([np.ones(len(maps)), np.broadcast_to(aspect, len(maps))], axis=1))[
+        fine.cpu().numpy()
+    ]
     true = torch.as_tensor(np.arctan2(-step[:, 1], step[:, 0]), device=maps.device, dtype=shares.dtype)
     shares = shares[fine]
     sectors = shares.shape[1]

@@ -83,6 +83,13 @@ class Overlay:
 
 def overlay(sample: Sample, attribution: Attribution, heat: float = 0.55, cells: int = 48) -> Overlay:
     """The compass of one explanation over its picture; `heat` is how much the heatmap covers (0: the picture alone)."""
+    return panels(sample, attribution, heat, cells)[2]
+
+
+def panels(
+    sample: Sample, attribution: Attribution, heat: float = 0.55, cells: int = 48
+) -> tuple[Overlay, Overlay, Overlay, Overlay]:
+    """A row of creg2026 figure 2: picture with both boxes, heatmap, compass over both, and the compass by itself."""
     found, absent = scenes([sample], [attribution], cells)
     if absent:
         raise BadInput(f"sample {sample.id} has no compass: {absent[0]}.")
@@ -92,10 +99,6 @@ def overlay(sample: Sample, attribution: Attribution, heat: float = 0.55, cells:
         raise BadInput(f"sample {sample.id} has no compass: {reason}.")
     shares = scene.compass()[0]
     here, there = centre(sample, "anchor"), centre(sample, "target")
-    reach = 0.32 * min(sample.size)
-    far = math.dist(here, there)
-    peak = int(shares.argmax()) * 2 * math.pi / len(shares)
-    tip = (here[0] + far * math.cos(peak), here[1] - far * math.sin(peak))
     boxes = tuple(
         ((x, y, x + w, y + h), colour)
         for role, colour in (("anchor", (20, 20, 20)), ("target", _TRUE))
@@ -103,8 +106,61 @@ def overlay(sample: Sample, attribution: Attribution, heat: float = 0.55, cells:
         if region.role == role
         for x, y, w, h in region.boxes[:1]
     )
-    return Overlay(_heated(sample.image, scene.maps[0], heat), _wedges(here, shares, reach), boxes,
-                   ((here, there, _TRUE, 3.5), (here, tip, _PEAK, 1.5)))  # fmt: skip
+    heated = _heated(sample.image, scene.maps[0], heat)
+    true = math.atan2(here[1] - there[1], there[0] - here[0])
+    over = Overlay(heated, _wedges(here, shares, 0.32 * min(sample.size)), boxes,
+                   _arrows(here, shares, true, math.dist(here, there)))  # fmt: skip
+    side = min(sample.size)
+    middle, half = (side / 2, side / 2), 0.46 * side
+    alone = Overlay(Image.new("RGB", (side, side), "white"), _wedges(middle, shares, half), (),
+                    _arrows(middle, shares, true, half))  # fmt: skip
+    return Overlay(Image.fromarray(sample.image), (), boxes, ()), Overlay(heated, (), (), ()), over, alone
+
+
+@dataclass(frozen=True, eq=False)
+class Sheet:
+    """Rows of overlays side by side, `gap` pixels apart: figures 2 and 3 as one picture."""
+
+    rows: tuple[tuple[Overlay, ...], ...]
+    gap: int = 12
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """(width, height)"""
+        wide = max(x + drawn.picture.width for x, _, drawn in self._placed())
+        return wide, max(y + drawn.picture.height for _, y, drawn in self._placed())
+
+    def png(self, scale: int = 1) -> bytes:
+        sheet = Image.new("RGB", tuple(scale * side for side in self.size), "white")
+        for x, y, drawn in self._placed():
+            sheet.paste(Image.open(io.BytesIO(drawn.png(scale))), (scale * x, scale * y))
+        sink = io.BytesIO()
+        sheet.save(sink, "PNG", optimize=True)
+        return sink.getvalue()
+
+    def svg(self) -> str:
+        width, height = self.size
+        inner = "".join(drawn.svg().replace("<svg ", f'<svg x="{x}" y="{y}" ', 1) for x, y, drawn in self._placed())
+        box = f'viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
+        return f'<svg xmlns="http://www.w3.org/2000/svg" {box}>{inner}</svg>\n'
+
+    def _placed(self) -> list[tuple[int, int, Overlay]]:
+        """Where each stands: rows below each other, overlays from left to right."""
+        found, y = [], 0
+        for row in self.rows:
+            x = 0
+            for drawn in row:
+                found.append((x, y, drawn))
+                x += drawn.picture.width + self.gap
+            y += max(drawn.picture.height for drawn in row) + self.gap
+        return found
+
+
+def _arrows(at: Point, shares: Floats, true: float, far: float) -> tuple[tuple[Point, Point, RGB, float], ...]:
+    """The way to the target, broad, and on it the way that the evidence points."""
+    peak = int(shares.argmax()) * 2 * math.pi / len(shares)
+    ends = [(at[0] + far * math.cos(turn), at[1] - far * math.sin(turn)) for turn in (true, peak)]
+    return (at, ends[0], _TRUE, 3.5), (at, ends[1], _PEAK, 1.5)
 
 
 def _wedges(at: Point, shares: Floats, reach: float) -> tuple[tuple[tuple[Point, ...], RGB], ...]:

@@ -58,6 +58,10 @@ class Compass:
     cells: int = 48
     paper_number: ClassVar[str] = "002"
     passes: ClassVar[int] = 0
+    #: Scored in every run, named by its spec or not: what a number is read against.
+    controls: ClassVar[tuple[str, ...]] = (
+        "control/geometry", "control/box_only", "control/random", "control/uniform",
+    )  # fmt: skip
     card: ClassVar[Card] = Card(
         "compass", "does the evidence point from the reference object to the target?", "protocol",
         needs=frozenset({"text"}), citation="creg2026",

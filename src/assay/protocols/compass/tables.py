@@ -60,11 +60,11 @@ def main_table(scores: pd.DataFrame) -> pd.DataFrame:
         rows.append((
             model, dataset, explainer, error.value, error.low, error.high, _mean(part, "edge_accuracy"),
             _mean(part, "mean_direction_error"), over.value, over.low, over.high, _mean(part, "accuracy"),
-            gap.value, gap.p, error.n, error.n_dropped,
+            gap.value, gap.low, gap.high, gap.p, error.n, error.n_dropped,
         ))  # fmt: skip
     return pd.DataFrame(rows, columns=[
         *GROUP, "dae", "dae low", "dae high", "ea", "mean dae", "excess dae", "excess low", "excess high", "accuracy",
-        "gap to box-only", "gap p", "n", "without a direction",
+        "gap to box-only", "gap low", "gap high", "gap p", "n", "without a direction",
     ])  # fmt: skip
 
 
@@ -133,35 +133,37 @@ def main_finding(scores: pd.DataFrame) -> Finding | None:
 
 def estimators_finding(scores: pd.DataFrame) -> Finding | None:
     """Peak against circular mean (creg2026 B.2)."""
-    rows = []
+    rows: list[tuple[Any, ...]] = []
     for (model, dataset, explainer), part in groups(wide(plain_rows(scores))):
-        pairs = np.column_stack([column(part, "compass/direction_error"), column(part, "mean_direction_error")])
-        if explainer.startswith("control/") and explainer != BOX:
+        if is_control(explainer) and explainer != BOX:
             continue
-        found = bootstrap_statistic(pairs, _pearson, rng=stream(model, dataset, explainer, "r"), resamples=400)
+        pairs = np.column_stack([column(part, "compass/direction_error"), column(part, "mean_direction_error")])
         kept: Floats = pairs[np.isfinite(pairs).all(axis=1)]
-        if len(kept) > 2:
-            rows.append(
-                (
-                    model,
-                    dataset,
-                    explainer,
-                    *np.mean(kept, axis=0).tolist(),
-                    found.value,
-                    found.low,
-                    found.high,
-                    len(kept),
-                )
-            )
+        if len(kept) < 3:
+            continue
+        found = bootstrap_statistic(kept, _pearson, rng=stream(model, dataset, explainer, "r"), resamples=400)
+        both = np.mean(kept, axis=0).tolist()
+        agree = float((kept <= 45 + 1e-9).all(axis=1).mean() + (kept > 45 + 1e-9).all(axis=1).mean())
+        rows.append((model, dataset, explainer, *both, found.value, found.low, found.high, agree, len(kept)))
     if not rows:
         return None
-    names = ("model", "dataset", "explainer", "peak dae", "mean dae", "pearson r", "r low", "r high", "n")
+    names = ("model", "dataset", "explainer", "peak dae", "mean dae", "pearson r", "r low", "r high", "same ea", "n")
     table = pd.DataFrame(rows, columns=list(names))
     lower = int((table["mean dae"] < table["peak dae"]).sum())
+    figures = tuple(
+        Figure(f"Peak and circular mean: {model} on {dataset}", "bars", "", "degrees", tuple(
+            Series(name, tuple(part["explainer"]), tuple(map(float, part[f"{name} dae"]))) for name in ("peak", "mean")
+        ), lines=(("chance", CHANCE),))
+        for (model, dataset), part in table.groupby(["model", "dataset"])
+    )  # fmt: skip
     return Finding(
-        "Peak or circular mean?", "The same compasses read by their strongest sector and by their mean direction.",
-        (f"The circular mean is closer to the truth than the peak for {lower} of {len(table)} rows.",), names,
-        plain(table), section="The reading",
+        "Peak or circular mean?", "The same compasses read by their strongest sector and by their mean direction. "
+        "Pearson's r is over samples; `same ea` is the share of samples where both readings are within 45 degrees of "
+        "the truth, or neither is.",
+        (f"The circular mean is closer to the truth than the peak for {lower} of {len(table)} rows; the two readings "
+         f"agree on being right or wrong for {table['same ea'].min():.0%} to {table['same ea'].max():.0%} of the "
+         "samples.",),
+        names, plain(table), section="The reading", figures=figures,
     )  # fmt: skip
 
 

@@ -12,11 +12,15 @@ import torch
 from torch import Tensor, nn
 
 from assay.datasets.spatial.question import RELATIONS, centre
+from assay.explainers.placing import wide
 from assay.kernel.errors import BadInput, ExtraMissing
 from assay.kernel.sample import Sample
+from assay.models.batching import alike
 from assay.models.torch_model import Inputs
 from assay.models.vlm_adapter import VLM
+from assay.probe.batches import frames_of
 from assay.protocols.compass.losses import compass_loss, contrastive_loss, target_loss
+from assay.protocols.compass.reading import Floats
 
 if TYPE_CHECKING:
     from assay.protocols.compass.lora import Lora
@@ -64,16 +68,18 @@ def train(model: VLM, samples: Sequence[Sample], what: Lora) -> list[dict[str, f
         order = rng.permutation(len(samples))
         losses: dict[str, list[float]] = {"answer": [], "auxiliary": []}
         for at in range(0, len(order), what.batch):
-            batch = [samples[i] for i in order[at : at + what.batch].tolist()]
+            # Photographs come in many sizes, and some models take one size at a time: the others' gradients add up.
+            batch = sorted((samples[i] for i in order[at : at + what.batch].tolist()), key=model.batch_key)
             optimizer.zero_grad(set_to_none=True)
-            # Gradients of gradients: the fused attention kernels have none.
-            with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
-                answer, auxiliary = objective(batch)
-                (answer + what.weight * auxiliary).backward()
+            for part in alike(model, batch):
+                # Gradients of gradients: the fused attention kernels have none.
+                with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
+                    answer, auxiliary = objective(part)
+                    ((answer + what.weight * auxiliary) * (len(part) / len(batch))).backward()
+                losses["answer"] += [float(answer.detach())] * len(part)
+                losses["auxiliary"] += [float(auxiliary.detach())] * len(part)
             nn.utils.clip_grad_norm_(parameters, 1.0)
             optimizer.step()
-            losses["answer"].append(float(answer.detach()))
-            losses["auxiliary"].append(float(auxiliary.detach()))
         history.append({name: float(np.mean(values)) for name, values in losses.items()})
     return history
 
@@ -95,10 +101,10 @@ class Objective(nn.Module):
         none = right.detach() * 0
         if self.what.strategy == "direction":
             maps = relevance(self.model, inputs, answers)
-            return right, compass_loss(maps, *_points(samples, maps), self.what.entropy)
+            return right, compass_loss(maps, *placed(samples, inputs, maps), entropy=self.what.entropy)
         if self.what.strategy == "localisation":
             maps = relevance(self.model, inputs, answers)
-            return right, target_loss(maps.flatten(1), _inside(samples, maps))
+            return right, target_loss(maps.flatten(1), inside(samples, inputs, maps))
         if self.what.strategy == "contrastive":
             states = reading_state(self.model, inputs, answers)
             relation = [RELATIONS.index(str(sample.meta["relation"])) for sample in samples]
@@ -116,7 +122,7 @@ def relevance(model: VLM, inputs: Inputs, answers: Sequence[str]) -> Tensor:
     layout = model.layout(inputs)
     if layout.grid is None or layout.visual is None:
         raise BadInput(f"{model.name} has no grid of visual tokens.")
-    scores = (gradient * seen[0]).sum(-1).abs()[:, list(layout.visual)]
+    scores = wide((gradient * seen[0]).sum(-1).abs()[:, list(layout.visual)])
     return scores.reshape(len(scores), *layout.grid)
 
 
@@ -144,25 +150,34 @@ def _output_of(layer: nn.Module) -> Iterator[list[Tensor]]:
         handle.remove()
 
 
-def _points(samples: Sequence[Sample], maps: Tensor) -> tuple[Any, Any]:
-    """Centres of reference and target (n, 2), in cells of the maps."""
+def placed(samples: Sequence[Sample], inputs: Inputs, maps: Tensor) -> tuple[Floats, Floats, Floats]:
+    """Centres of reference and target (n, 2) in cells of the maps, and a cell's height over its width (n,).
+
+    The maps are of what the model saw: a centre that was cropped away lies outside of them.
+    """
     rows, columns = maps.shape[1:]
-    scale = np.array([[columns / sample.size[1], rows / sample.size[0]] for sample in samples])
-    found = (np.array([centre(sample, role) for sample in samples]) * scale for role in ("anchor", "target"))
-    return next(found), next(found)
+    seen = np.array(frames_of(inputs))  # top, left, bottom, right
+    sizes = np.array([sample.size for sample in samples])
+    cells = (seen[:, 2:] - seen[:, :2]) * sizes / (rows, columns)  # height, width in pixels
+    corner = (seen[:, :2] * sizes)[:, ::-1]
+    a, b = (
+        (np.array([centre(sample, role) for sample in samples]) - corner) / cells[:, ::-1]
+        for role in ("anchor", "target")
+    )
+    return a, b, cells[:, 0] / cells[:, 1]
 
 
-def _inside(samples: Sequence[Sample], maps: Tensor) -> Tensor:
+def inside(samples: Sequence[Sample], inputs: Inputs, maps: Tensor) -> Tensor:
     """(n, tokens) visual tokens whose centre lies in the target's box."""
-    rows, columns = maps.shape[1:]
-    masks = [sample.mask("target") for sample in samples]
-    found = [
-        mask[((np.arange(rows) + 0.5) * mask.shape[0] / rows).astype(int)][
-            :, ((np.arange(columns) + 0.5) * mask.shape[1] / columns).astype(int)
-        ]
-        for mask in masks
-    ]
-    return torch.from_numpy(np.stack(found).reshape(len(samples), -1)).to(maps.device)
+    found = []
+    for sample, (top, left, bottom, right) in zip(samples, frames_of(inputs), strict=True):
+        mask = sample.mask("target")
+        down, across = (
+            ((start + (np.arange(count) + 0.5) / count * (stop - start)) * side).astype(int)
+            for start, stop, count, side in zip((top, left), (bottom, right), maps.shape[1:], mask.shape, strict=True)
+        )
+        found.append(mask[down][:, across].ravel())
+    return torch.from_numpy(np.stack(found)).to(maps.device)
 
 
 def _keep(state: dict[str, Tensor], what: Lora) -> None:

@@ -50,23 +50,23 @@ def twin_finding(rows: pd.DataFrame) -> Finding | None:
     if table.empty:
         return None
     failed = table[~table["holds"]]
-    sentences = [
+    cautions = [
         f"{row['model']} does not hold up: it says what its mechanism says on {row['follows']:.1%} of {row['of']} "
         f"{row['mode']} samples, {row['needed']:.0%} are needed. Read everything about it with that in mind."
         for row in failed.to_dict("records")
     ]
-    if failed.empty:
-        sentences.append("Every twin of this run answered as its mechanism does, as often as is asked of its family.")
+    well = "Every twin of this run answered as its mechanism does, as often as is asked of its family."
     return Finding(
         title="Do the twins do what their name says?",
         about="`follows` is the share of answers that the twin's mechanism gives (the truth for pure, the count of "
         "whatever matches the words for spur), by the independent executor. On the other samples a twin's own truth "
         "is unknown: own_mass and own_words leave them out. `assay train` verifies by intervention as well.",
-        sentences=tuple(sentences),
+        sentences=tuple(cautions) or (well,),
         columns=tuple(table.columns),
         rows=tuple(
             (m, mode, right, follows, int(of), number(needed), "yes" if holds else "no")
             for m, mode, right, follows, of, needed, holds in table.itertuples(index=False, name=None)
         ),
         section="The models",
+        cautions=tuple(cautions),
     )

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
 from assay.kernel.attribution import Attribution, resize_maps
 from assay.kernel.card import Card
+from assay.kernel.finding import Finding
 from assay.kernel.row import Outcomes
 from assay.kernel.typing import Maps
 from assay.probe.session import Session
 from assay.protocols.pixel.related import incremental_deletion, part_deletion, single_deletion
+
+if TYPE_CHECKING:
+    from assay.results.run import Run
 
 Score = Callable[[Session, Sequence[int], Maps], Outcomes]
 _IDS = Card(
@@ -30,28 +35,47 @@ _SD = Card(
     direction="higher", range=(0.0, 1.0), citation="Hesse et al. 2023, FunnyBirds",
     departures="objects of the grid world are the parts, an empty cell is what their removal leaves; no dilation",
 )  # fmt: skip
+TITLES = {"sd": "SD (objects)", "ids": "IDS", "sds": "SDS"}
+ABOUT = (
+    "SD takes one object out at a time and asks whether the map knew how much that costs, as FunnyBirds does with the "
+    "parts of a bird; SDS does the same with cells of a 4×4 grid (IDSDS on a model trained with such cells), and IDS "
+    "deletes pixels, the least important first."
+)
 
 
 @dataclass(frozen=True)
 class Deletion:
-    """Takes pixels, cells and objects out and asks whether the map saw it coming. Works on every model that scores."""
+    """Takes pixels, cells and objects out and asks whether the map saw it coming. Works on every model that scores.
+
+    `value` is what falls when a cell or an object goes: the target's logit, as published, its log odds or probability.
+    """
 
     card: ClassVar[Card] = Card(
         "deletion", "does it foresee what deleting pixels, cells and objects does to the answer? Any images",
         "protocol", citation="Hesse et al. 2024; pixelrules2024 table 5",
     )  # fmt: skip
 
+    value: Literal["logit", "log_odds", "probability"] = "logit"
+
     @property
     def scores(self) -> tuple[Card, ...]:
         return (_IDS, _SDS, _SD)
+
+    def findings(self, run: Run) -> list[Finding]:
+        """Places of the explainers under each of the scores, and Kendall's tau between the scores."""
+        from assay.protocols.pixel.frames import Scored
+        from assay.protocols.pixel.rankings import rankings
+
+        scored = Scored(run)
+        return [] if scored.rows.empty else rankings(scored, scored.models, TITLES, ABOUT)
 
     def score(self, session: Session, attributions: Sequence[Attribution]) -> Mapping[str, Outcomes]:
         drawn = [i for i, each in enumerate(attributions) if each.visual is not None]
         with_parts = [i for i in drawn if any(region.boxes for region in session.samples[i].regions)]
         return {
             "ids": _over(session, attributions, drawn, incremental_deletion),
-            "sds": _over(session, attributions, drawn, single_deletion),
-            "sd": _over(session, attributions, with_parts, part_deletion),
+            "sds": _over(session, attributions, drawn, partial(single_deletion, value=self.value)),
+            "sd": _over(session, attributions, with_parts, partial(part_deletion, value=self.value)),
         }
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from assay.kernel.finding import Finding
 from assay.protocols.pixel.frames import Scored
 from assay.protocols.pixel.gallery import gallery
-from assay.protocols.pixel.rankings import rankings
+from assay.protocols.pixel.rankings import PIXEL, rankings
 from assay.protocols.pixel.tables import accuracies, convergence, leaderboard, verdict, verification
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def findings(run: Run) -> list[Finding]:
             convergence(scored),
             verification(scored),
             leaderboard(scored),
-            *rankings(scored),
+            *rankings(scored, scored.judged, PIXEL),
             *gallery(scored),
         ]
     return [finding for finding in found if finding is not None]

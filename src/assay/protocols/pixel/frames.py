@@ -34,6 +34,7 @@ PAPER_NAMES = {
     SINGLE: "SD",
     TRUTH: "Ours",
 }
+IMAGES = {"cifar10": ("C10", "CIFAR-10"), "cifar100": ("C100", "CIFAR-100"), "imagenet": ("IN", "ImageNet")}
 
 
 def base(explainer: str) -> str:
@@ -42,7 +43,9 @@ def base(explainer: str) -> str:
 
 
 def paper_name(explainer: str) -> str:
-    return PAPER_NAMES.get(base(explainer), explainer)
+    """The paper's name of an explainer, or its own where the paper has none."""
+    name = PAPER_NAMES.get(base(explainer), explainer)
+    return f"{name} (uniform)" if "baseline=uniform" in explainer and name != explainer else name
 
 
 def is_method(explainer: str) -> bool:
@@ -69,6 +72,41 @@ class Scored:
         """Models that the shortcut decides at least some images of."""
         found = self.rows[(self.rows["metric"] == "weighted_iou") & self.rows["value"].notna()]
         return [model for model in self.models if model in set(found["model"])]
+
+    @property
+    def images(self) -> str:
+        """The paper's short name of the image set whose shortcut this run has."""
+        return IMAGES[self._preset][0]
+
+    @property
+    def images_in_full(self) -> str:
+        return IMAGES[self._preset][1]
+
+    @property
+    def _preset(self) -> str:
+        first = self.run.spec["datasets"][0]
+        return str(first.get("preset", "cifar10")) if isinstance(first, dict) else "cifar10"
+
+    def network(self, model: str) -> str:
+        """The paper's architecture that a model goes beside: by its name, else a ViT if attention could be explained,
+        else a ResNet."""
+        named = [row for part, row in (("vgg", "VGG"), ("swin", "SwinT"), ("vit", "ViT")) if part in model.lower()]
+        if named:
+            return named[0]
+        rows = self.rows[(self.rows["model"] == model) & self.rows["value"].notna()]
+        return "ViT" if rows["explainer"].str.startswith("attention/").any() else "ResNet"
+
+    def column(self, model: str) -> str:
+        """The column of tables 3 and 4 that a model goes beside."""
+        return f"{self.images}+{'ViT' if self.network(model) in ('ViT', 'SwinT') else 'ResNet'}"
+
+    def accuracy(self, model: str) -> np.ndarray[Any, Any]:
+        """(images, 3): right without the shortcut, right with it, decided by it."""
+        keys, facts = self.detail("dominant")
+        mine = ((keys["model"] == model) & ~keys.duplicated(["model", "dataset", "sample"])).to_numpy()
+        images = pd.MultiIndex.from_frame(keys.loc[mine, ["dataset", "sample"]])
+        decided = self.wide(model, "dominant").mean(axis=1).reindex(images)
+        return np.column_stack([facts[mine, 2], facts[mine, 3], decided.to_numpy(float)])
 
     def explainers(self, model: str) -> list[str]:
         """By the paper's order, then by name."""

@@ -8,6 +8,8 @@ from assay.kernel.finding import Figure, Finding, Series
 from assay.protocols.pixel.frames import TRUTH, Scored, base, is_method, paper_name
 from assay.protocols.pixel.protocol import TOLD
 
+MARK = "■"
+
 
 def gallery(scored: Scored) -> list[Finding]:
     """Close-ups of the image whose truth is known best for the size of its values."""
@@ -42,7 +44,13 @@ def gallery(scored: Scored) -> list[Finding]:
 
 
 def _close_up(name: str, values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> Figure:
-    side = round(len(values) ** 0.5)
-    grid = values[: side * side].reshape(side, side)
-    rows = tuple(Series(f"{r + 1}", tuple(range(1, side + 1)), tuple(grid[r].tolist())) for r in range(side))
-    return Figure(f"Figure 3: {name}", "grid", "column", "row", rows)
+    """What `protocol` kept of a map around the patch; rows and columns of the patch are marked."""
+    height, width, top, left, side = (int(each) for each in values[-5:])
+    grid = values[:-5].reshape(height, width)
+
+    def named(k: int, start: int) -> str:
+        return f"{MARK}{k + 1}" if start <= k < start + side else f"{k + 1}"
+
+    columns = tuple(named(k, left) for k in range(width))
+    rows = tuple(Series(named(r, top), columns, tuple(grid[r].tolist())) for r in range(height))
+    return Figure(f"Figure 3: {name}", "grid", "column", "row", rows, note=f"{MARK} marks the patch.")

@@ -13,7 +13,7 @@ from assay.kernel.attribution import Attribution, resize_maps
 from assay.kernel.card import Card
 from assay.kernel.finding import Finding
 from assay.kernel.row import Outcomes
-from assay.kernel.typing import Map, Maps
+from assay.kernel.typing import Map, Maps, Mask
 from assay.metrics.ranking import KS, WEIGHTS, Hit, WeightedIoU, weighted_iou
 from assay.probe.planted import Effort, Planted, Truth, planted
 from assay.probe.session import Session
@@ -72,7 +72,7 @@ class Pixel:
     related: bool = True
     paper_number: ClassVar[str] = "004"
     card: ClassVar[Card] = Card(
-        "pixel", "does it rank the very pixels that decided, against Shapley ground truth?", "protocol",
+        "pixel", "does it rank the very pixels that decided, against Shapley ground truth?", "protocol", version=2,
         citation="pixelrules2024",
     )  # fmt: skip
 
@@ -130,10 +130,10 @@ class Pixel:
         masks = np.stack([known.mask(i) for i in chosen])
         phi = np.stack([known.on_image(i, truths[i].values) for i in chosen])
         told = np.stack([self._told(known, i, truths[i]) for i in chosen])
-        zoomed = np.stack([close_up(each, mask) for each, mask in zip(stacked, masks, strict=True)])
+        zoomed = np.stack([_zoomed(each, mask) for each, mask in zip(stacked, masks, strict=True)])
         found: dict[str, tuple[Outcomes, np.ndarray[Any, Any] | None]] = {
             "weighted_iou": (score_maps(WeightedIoU(self.ks, self.weights), stacked, phi), told),  # type: ignore[arg-type]  # truth is scores, not a mask
-            "hit": (score_maps(Hit(self.top), stacked, masks), zoomed.reshape(len(zoomed), -1)),
+            "hit": (score_maps(Hit(self.top), stacked, masks), zoomed),
         }
         deleted, added = curves(known, chosen, stacked)
         for name, curve in (("deletion", deleted), ("addition", added)):
@@ -200,11 +200,26 @@ def _repeat(truth: Truth, ks: tuple[int, ...], weights: tuple[float, ...]) -> fl
     return float(np.mean(weighted_iou(truth.trials[:, None, :], rest[:, None, :], inside, shares)))
 
 
-def close_up(found: Map, mask: np.ndarray[Any, Any]) -> Map:
+def close_up(found: Map, mask: Mask) -> Map:
     """The part of a map around the patch, scaled to at most 1 in magnitude over the whole image."""
-    rows, columns = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
-    height, width = (min(len(side) + 2 * ZOOM, size) for side, size in zip((rows, columns), mask.shape, strict=True))
-    top = int(np.clip(rows[0] - ZOOM, 0, mask.shape[0] - height))
-    left = int(np.clip(columns[0] - ZOOM, 0, mask.shape[1] - width))
+    top, left, height, width = _window(mask)
     peak = np.abs(found).max()
     return np.asarray(found[top : top + height, left : left + width] / (peak if peak else 1.0))
+
+
+def _window(mask: Mask) -> tuple[int, int, int, int]:
+    """(top, left, height, width) of the close-up: the patch with `ZOOM` pixels around it, moved inside the image."""
+    starts, sizes = [], []
+    for along, whole in zip((mask.any(1), mask.any(0)), mask.shape, strict=True):
+        patch = np.flatnonzero(along)
+        size = min(len(patch) + 2 * ZOOM, whole)
+        starts.append(int(np.clip(patch[0] - ZOOM, 0, whole - size)))
+        sizes.append(size)
+    return starts[0], starts[1], sizes[0], sizes[1]
+
+
+def _zoomed(found: Map, mask: Mask) -> np.ndarray[Any, Any]:
+    """The close-up row by row, its height and width, then top, left and side of the patch in it."""
+    top, left, height, width = _window(mask)
+    rows, columns = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
+    return np.array([*close_up(found, mask).ravel(), height, width, rows[0] - top, columns[0] - left, len(rows)])

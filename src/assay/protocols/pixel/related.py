@@ -7,7 +7,10 @@
 | IDSDS | the same, on a model trained with such cells | attribution in that cell    | Hesse et al. 2024             |
 | SD    | one rendered part                            | attribution on that part    | FunnyBirds, Hesse et al. 2023 |
 
-Deleted pixels are zero after normalisation: the grey that the model's inputs are centred on.
+Deleted pixels are zero after normalisation: the grey that the model's inputs are centred on. Single deletion compares
+with the fall of the target's logit, as published; a model whose other logits move along (one that counts, say) is
+better asked for log odds. Falls that differ by less than a hundred-thousandth of the largest are ties: that much is
+noise of the arithmetic, and most parts of a scene have no effect at all.
 """
 
 from __future__ import annotations
@@ -24,12 +27,14 @@ from assay.kernel.sample import Sample
 from assay.kernel.typing import Image, Maps, Values
 from assay.metrics.perturbation import order_of
 from assay.models.preprocessing import Preprocessing
+from assay.probe.coalitions import Kind
 from assay.probe.players import grid_labels
 from assay.probe.session import Session
 from assay.probe.zero import Zero
 
 CELLS = 4  # a side
 STEPS = 32
+NOISE = 1e-5
 CONSTANT = "the map or the model is the same for all parts: ranks have no correlation"
 
 
@@ -46,9 +51,11 @@ def incremental_deletion(session: Session, places: Sequence[int], maps: Maps, st
     return Outcomes(np.array([values.mean() for values in session.evaluate(requests)]))
 
 
-def single_deletion(session: Session, places: Sequence[int], maps: Maps, cells: int = CELLS) -> Outcomes:
+def single_deletion(
+    session: Session, places: Sequence[int], maps: Maps, cells: int = CELLS, value: Kind = "logit"
+) -> Outcomes:
     """SDS: Spearman's correlation between what a cell holds of the map and how far the target's logit falls with it."""
-    drops = cell_drops(session, places, cells)
+    drops = cell_drops(session, places, cells, value)
     held = []
     for found in maps:
         labels = grid_labels(found.shape[0], found.shape[1], cells, cells)
@@ -56,7 +63,7 @@ def single_deletion(session: Session, places: Sequence[int], maps: Maps, cells: 
     return _correlated(held, drops)
 
 
-def part_deletion(session: Session, places: Sequence[int], maps: Maps) -> Outcomes:
+def part_deletion(session: Session, places: Sequence[int], maps: Maps, value: Kind = "logit") -> Outcomes:
     """SD of FunnyBirds, (rho + 1) / 2: objects are the parts, and an empty cell is what deletion leaves."""
     held, drops, absent = [], [], {}
     requests = []
@@ -64,7 +71,7 @@ def part_deletion(session: Session, places: Sequence[int], maps: Maps) -> Outcom
         labels, count = parts(session.samples[i])
         if count < 2:
             absent[k] = "fewer than two objects: nothing to rank"
-        game = session.game(i, visual=labels, text=None, zero=Zero(visual="white"), value=_value(session))
+        game = session.game(i, visual=labels, text=None, zero=Zero(visual="white"), value=_offered(session, value))
         keep = np.concatenate([np.ones((1, count), dtype=np.bool_), ~np.eye(count, dtype=bool)])
         requests.append((game, keep))
         inside = labels >= 0
@@ -74,11 +81,11 @@ def part_deletion(session: Session, places: Sequence[int], maps: Maps) -> Outcom
     return Outcomes((result.values + 1) / 2, not_applicable={**result.not_applicable, **absent})
 
 
-def cell_drops(session: Session, places: Sequence[int], cells: int = CELLS) -> list[Values]:
+def cell_drops(session: Session, places: Sequence[int], cells: int = CELLS, value: Kind = "logit") -> list[Values]:
     """How far the target's logit falls when a cell goes, for each cell; asked for once a session."""
-    requests = []
+    kind, requests = _offered(session, value), []
     for i in places:
-        game = session.game(i, visual=(cells, cells), text=None, zero=_zero(session, i), value=_value(session))
+        game = session.game(i, visual=(cells, cells), text=None, zero=_zero(session, i), value=kind)
         requests.append((game, np.concatenate([np.ones((1, game.n), dtype=np.bool_), ~np.eye(game.n, dtype=bool)])))
     return [values[0] - values[1:] for values in session.evaluate(requests)]
 
@@ -92,9 +99,9 @@ def parts(sample: Sample) -> tuple[npt.NDArray[np.int64], int]:
     return labels, len(boxes)
 
 
-def _value(session: Session) -> Any:
-    """Logits where the model has them, as the protocols ask; else log odds, which order the same for two classes."""
-    return "logit" if "gradients" in session.model.capabilities else "log_odds"
+def _offered(session: Session, value: Kind) -> Kind:
+    """Models that give probabilities only have no logits: log odds then, which order the same for two classes."""
+    return "log_odds" if value == "logit" and "gradients" not in session.model.capabilities else value
 
 
 def _zero(session: Session, i: int) -> Zero:
@@ -109,9 +116,15 @@ def neutral(session: Session, sample: Sample) -> Image:
 
 
 def _correlated(held: Sequence[npt.NDArray[Any]], drops: Sequence[Values]) -> Outcomes:
-    values = np.array([_spearman(a, b) for a, b in zip(held, drops, strict=True)])
+    values = np.array([_spearman(a, _without_noise(b)) for a, b in zip(held, drops, strict=True)])
     silent = {k: CONSTANT for k in np.flatnonzero(~np.isfinite(values)).tolist()}
     return Outcomes(values, not_applicable=silent)
+
+
+def _without_noise(drops: Values) -> Values:
+    """In units of `NOISE` times the largest, rounded."""
+    unit = NOISE * np.abs(drops).max(initial=0.0)
+    return np.rint(drops / unit) if unit > 0 else drops
 
 
 def _spearman(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> float:

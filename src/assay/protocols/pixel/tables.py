@@ -52,16 +52,13 @@ def verdict(scored: Scored) -> Finding:
 
 def accuracies(scored: Scored) -> Finding:
     """Tables 1 and 2: does the model use the shortcut, and does the shortcut harm one that does not know it?"""
-    keys, facts = scored.detail("dominant")
     rows: list[Row] = []
     sentences: list[str] = []
     for model in scored.models:
-        mine = ((keys["model"] == model) & ~keys.duplicated(["model", "dataset", "sample"])).to_numpy()
-        clean, perturbed = facts[mine, 2], facts[mine, 3]
-        values = scored.wide(model, "dominant").mean(axis=1)
-        rate = float(values.mean())
+        clean, perturbed, decided = scored.accuracy(model).T
+        rate = float(decided.mean())
         gain = bootstrap_mean(perturbed - clean, rng=generator(0, model, "pixel/gain"), resamples=1000)
-        rows.append((model, float(clean.mean()), float(perturbed.mean()), rate, gain.low, gain.high, int(mine.sum())))
+        rows.append((model, float(clean.mean()), float(perturbed.mean()), rate, gain.low, gain.high, len(clean)))
         if gain.low > 0.1:
             sentences.append(f"{model} takes the shortcut: {perturbed.mean():.1%} with it, {clean.mean():.1%} without; "
                              f"it decides {rate:.1%} of the images.")  # fmt: skip

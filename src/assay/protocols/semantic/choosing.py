@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
-from weakref import WeakKeyDictionary
+from weakref import ReferenceType, WeakKeyDictionary, ref
 
 from assay.datasets.segmentation.scene import ALIAS, CLASS
 from assay.kernel.errors import AssayError
@@ -15,6 +15,7 @@ from assay.models.detector import NOTHING, label_of
 
 Target = Literal["truth", "predicted", "present"]
 Ranking = list[tuple[str, float]]  # answers of one image with their probabilities, best first
+LEAST = 0.04  # confidence from where on semscore2025 counts a prediction
 _ALL = 1_000_000
 
 
@@ -51,14 +52,14 @@ class Choice:
     left_out: str | None = None
 
 
-# Every explainer of a session asks for the same choices; they live as long as their sample does.
-_known: WeakKeyDictionary[Sample, dict[tuple[int, Rules], Choice]] = WeakKeyDictionary()
+# Every explainer of a session asks for the same choices; they live as long as their sample does. Kept for the model
+# that was asked last, by a weak reference: an id alone may come back as that of another model.
+_known: WeakKeyDictionary[Sample, dict[Rules, tuple[ReferenceType[Model], Choice]]] = WeakKeyDictionary()
 
 
 def choose(rules: Rules, model: Model, samples: Sequence[Sample]) -> list[Choice]:
     """One choice per sample, by its meta.rank; the model is asked once per image."""
-    key = id(model), rules
-    fresh = [sample for sample in samples if key not in _known.get(sample, {})]
+    fresh = [sample for sample in samples if _remembered(rules, model, sample) is None]
     if fresh:
         images: dict[int, list[Sample]] = {}
         for sample in fresh:
@@ -70,8 +71,13 @@ def choose(rules: Rules, model: Model, samples: Sequence[Sample]) -> list[Choice
         for members, ranking in zip(images.values(), rankings, strict=True):
             options = ranking if rules.target == "predicted" else _labels(rules, model, members[0], ranking)
             for sample in members:
-                _known.setdefault(sample, {})[key] = _pick(rules, sample, ranking, options)
-    return [_known[sample][key] for sample in samples]
+                _known.setdefault(sample, {})[rules] = ref(model), _pick(rules, sample, ranking, options)
+    return [_known[sample][rules][1] for sample in samples]
+
+
+def _remembered(rules: Rules, model: Model, sample: Sample) -> Choice | None:
+    asked, choice = _known.get(sample, {}).get(rules, (None, None))
+    return choice if asked is not None and asked() is model else None
 
 
 def _rankings(model: Model, samples: Sequence[Sample], top: int | None) -> list[Ranking]:

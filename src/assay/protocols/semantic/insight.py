@@ -10,6 +10,7 @@ import pandas as pd
 
 from assay.kernel.finding import Figure, Finding, Series
 from assay.kernel.identity import generator
+from assay.protocols.semantic.choosing import LEAST
 from assay.protocols.semantic.classes import bias, confusable, extremes
 from assay.protocols.semantic.levels import KEYS, per_class, per_image, predictions
 from assay.protocols.semantic.reasons import against_confidence, against_size, quadrants
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 
 _COLUMNS = (
-    "per image", "low", "high", "per prediction", "per class", "gain", "images", "predictions", "coverage",
+    "per image", "low", "high", "per prediction", "per class", "gain", "images", "predictions", "coverage", "answered",
 )  # fmt: skip
 
 
@@ -31,14 +32,15 @@ def insight(run: Run) -> list[Finding]:
         return []
     methods = table[~table["explainer"].str.startswith("control/")]  # controls are a yardstick, not a way to explain
     parts = (quadrants, against_confidence, against_size, extremes, bias, confusable) if len(methods) else ()
-    return [_overview(table), *(finding for part in parts if (finding := part(methods)) is not None)]
+    least = float(run.spec["protocol"].get("min_confidence", LEAST))
+    return [_overview(table, least), *(finding for part in parts if (finding := part(methods)) is not None)]
 
 
 def _estimate(values: Any, *parts: str, clusters: Any = None) -> Estimate:
     return bootstrap_mean(values, rng=generator(0, "\0".join(parts), "semantic/interval"), clusters=clusters)
 
 
-def _overview(table: pd.DataFrame) -> Finding:
+def _overview(table: pd.DataFrame, least: float) -> Finding:
     rows: list[tuple[Any, ...]] = []
     for keys, group in table.groupby(KEYS, sort=True):
         images, classes = per_image(group), per_class(group)
@@ -47,7 +49,7 @@ def _overview(table: pd.DataFrame) -> Finding:
             (
                 *keys, value.value, value.low, value.high, float(group["sss"].mean()), float(classes["sss"].mean()),
                 float(images["gain"].mean()), len(images), int(group["sss"].notna().sum()),
-                len(images) / group["image"].nunique(),
+                len(images) / group["image"].nunique(), _answered(group, least),
             )
         )  # fmt: skip
     shown = [(f"{m} · {e}" if len(table["dataset"].unique()) == 1 else f"{m} · {e} · {d}") for m, d, e, *_ in rows]
@@ -56,12 +58,19 @@ def _overview(table: pd.DataFrame) -> Finding:
         title="How much of each explanation lies outside what it is about?",
         about="SSS: 0 all inside, 1 all outside. Means over images with 95 % intervals, predictions, classes. "
         "`gain` compares with a map that is the same everywhere: 0 no better, 1 all inside. `coverage` is the share of "
-        "images with at least one prediction that counts.",
+        "images with at least one prediction that counts, `answered` of those where the model is surer of anything at "
+        f"all than {least:g} (a detector's detection coverage).",
         sentences=(*_against_controls(table), *_order(table)),
         columns=(*KEYS, *_COLUMNS),
         rows=tuple(tuple(row) for row in rows),
         figures=(Figure("SSS per image", "intervals", "model and explainer", "SSS", (series,)),),
     )  # fmt: skip
+
+
+def _answered(group: pd.DataFrame, least: float) -> float:
+    """Share of the images that could be read on which the model's own answer is above the least confidence."""
+    sure = group.groupby("image")["own_confidence"].max().dropna()
+    return float((sure > least).mean()) if len(sure) else np.nan
 
 
 def _against_controls(table: pd.DataFrame) -> list[str]:

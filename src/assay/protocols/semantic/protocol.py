@@ -20,7 +20,7 @@ from assay.kernel.typing import Map, Mask
 from assay.metrics.localization import Mode, Spuriousity
 from assay.probe.session import Session
 from assay.protocols.localize import score_maps
-from assay.protocols.semantic.choosing import Choice, Rules, Target, choose
+from assay.protocols.semantic.choosing import LEAST, Choice, Rules, Target, choose
 from assay.protocols.semantic.overlay import Resize, Scale, curve, overlay
 from assay.protocols.semantic.spelling import spelled
 
@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
 _NONE = Card("", "", "metric")
 SCORES = (
-    replace(Spuriousity.card, name="sss", summary="share of the saliency that lies outside the class (SSS)"),
+    replace(Spuriousity.card, name="sss", summary="share of the saliency that lies outside the class (SSS)",
+            detail=("soft", "hard")),
     replace(_NONE, name="gain", summary="how much less of it lies outside than by chance: 0 chance, 1 all inside",
             direction="higher", range=(-np.inf, 1.0), floor="control/uniform: 0", ceiling="a map wholly inside: 1",
             citation="after semscore2025 Eq. 1-2", departures="not in the paper: plain SSS rewards large objects"),
@@ -60,7 +61,7 @@ class Semantic:
     resize: Resize = "bilinear"
     target: Target = "truth"
     region: Literal["class", "image"] = "class"
-    min_confidence: float = 0.04
+    min_confidence: float = LEAST
     roles: tuple[str, ...] = ()
     thresholds: tuple[float, ...] = ()
     card: ClassVar[Card] = Card(

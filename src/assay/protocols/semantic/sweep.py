@@ -14,7 +14,7 @@ from assay.kernel.roles import Model
 from assay.kernel.row import Outcomes
 from assay.kernel.sample import Sample
 from assay.probe.session import Session
-from assay.protocols.semantic.choosing import Target
+from assay.protocols.semantic.choosing import LEAST, Target
 from assay.protocols.semantic.overlay import Resize, Scale
 from assay.protocols.semantic.protocol import Semantic
 
@@ -37,7 +37,7 @@ class SemanticSweep:
     resize: Resize = "bilinear"
     target: Target = "truth"
     region: Literal["class", "image"] = "class"
-    min_confidence: float = 0.04
+    min_confidence: float = LEAST
     roles: tuple[str, ...] = ()
     card: ClassVar[Card] = Card(
         "semantic-sweep", "which threshold, layer and method to fix before models are compared by SSS", "protocol",

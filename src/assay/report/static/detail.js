@@ -52,7 +52,8 @@ ASSAY.detail = (() => {
     };
   }
 
-  /** The compass over the image: a petal per direction as long as its share, the strongest filled; a line to the target. */
+  /** The compass over the image: a petal per direction, as long and as warm as its share; an arrow where the strongest
+   * points, and one to the target. */
   function compass(detail, scene) {
     const [reference, target] = scene?.compass ?? [null, null];
     if (!reference) return null;
@@ -65,12 +66,22 @@ ASSAY.detail = (() => {
     const half = Math.PI / values.length;
     const petals = values.map((v, k) => {
       const turn = 2 * half * k;
-      const far = reach * Math.max(0.02, (v ?? 0) / most);
-      return svg("path", { d: `M${reference.join(" ")}L${spot(turn - half * 0.86, far)}A${far} ${far} 0 0 0 ${spot(turn + half * 0.86, far)}Z`, class: v === most && values.filter((one) => one === most).length === 1 ? "petal peak" : "petal", "stroke-width": thin },
+      const share = Math.max(0, (v ?? 0) / most);
+      const far = reach * Math.max(0.02, share);
+      return svg("path", { style: { "--share": share.toFixed(3) }, d: `M${reference.join(" ")}L${spot(turn - half * 0.86, far)}A${far} ${far} 0 0 0 ${spot(turn + half * 0.86, far)}Z`, class: v === most && values.filter((one) => one === most).length === 1 ? "petal peak" : "petal", "stroke-width": thin },
         svg("title", null, `${Math.round((turn * 180) / Math.PI)}°: ${figure(v)}`));
     });
-    const way = target ? svg("line", { x1: reference[0], y1: reference[1], x2: target[0], y2: target[1], class: "way", "stroke-width": 2 * thin }) : null;
-    return svg("svg", { viewBox: `0 0 ${width} ${height}`, class: "rose", preserveAspectRatio: "none", "aria-hidden": "true" }, svg("circle", { cx: reference[0], cy: reference[1], r: reach, class: "rim", "stroke-width": thin }), way, petals);
+    const arrow = (end, name, thick) => {
+      const turn = Math.atan2(end[1] - reference[1], end[0] - reference[0]);
+      const wing = (s) => `${(end[0] - 5 * thick * Math.cos(turn + s)).toFixed(1)},${(end[1] - 5 * thick * Math.sin(turn + s)).toFixed(1)}`;
+      return [svg("line", { x1: reference[0], y1: reference[1], x2: end[0], y2: end[1], class: name, "stroke-width": thick }),
+        svg("polygon", { points: `${end.join(",")} ${wing(0.45)} ${wing(-0.45)}`, class: name })];
+    };
+    const peaks = values.flatMap((v, k) => (v === most ? [2 * half * k] : []));
+    const length = target ? Math.hypot(target[0] - reference[0], target[1] - reference[1]) : reach;
+    const needle = peaks.length === 1 ? arrow([reference[0] + length * Math.cos(peaks[0]), reference[1] - length * Math.sin(peaks[0])], "needle", 1.5 * thin) : null;
+    const way = target ? arrow(target, "way", 3 * thin) : null;
+    return svg("svg", { viewBox: `0 0 ${width} ${height}`, class: "rose", preserveAspectRatio: "none", "aria-hidden": "true" }, svg("circle", { cx: reference[0], cy: reference[1], r: reach, class: "rim", "stroke-width": thin }), petals, way, needle);
   }
 
   return { of, curves, compass, isCompass };

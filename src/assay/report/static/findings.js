@@ -70,11 +70,18 @@ ASSAY.findings = (() => {
     const columns = finding.columns.map((title, i) => {
       const numeric = finding.rows.every((row) => row[i] === null || typeof row[i] === "number") && finding.rows.some((row) => row[i] !== null);
       const write = ASSAY.format.alike(finding.rows.map((row) => row[i]));
-      return { title, key: i === 0, numeric, text: (row) => write(row[i]), raw: (row) => row[i] ?? "", sort: (row) => row[i], cell: numeric ? null : (row) => said(write(row[i])) };
+      return { title, key: i === 0, numeric, text: (row) => write(row[i]), raw: (row) => row[i] ?? "", sort: (row) => row[i], cell: numeric ? null : (row) => (title === "examples" && row[i] ? examples(finding.columns, row, i) : said(write(row[i]))) };
     });
     const table = ASSAY.table({ caption: finding.title, name: file, columns, rows: finding.rows, mark: (row) => (row.some((v) => typeof v === "string" && v.startsWith("control/")) ? "control" : null) });
     table.node.classList.add("tall");
     return table;
+  }
+
+  /** A column called `examples` holds ids of samples: each leads to its maps, under what else the row names. */
+  function examples(columns, row, i) {
+    const place = columns.flatMap((name, k) => (["model", "dataset", "explainer"].includes(name) ? [[name, row[k]]] : []));
+    const link = (id) => el("a", { href: `#samples?${new URLSearchParams([["protocol", state.protocol], ...place, ["search", id]])}` }, said(id));
+    return row[i].split(", ").flatMap((id, k) => (k ? [", ", link(id)] : [link(id)]));
   }
 
   return { open };

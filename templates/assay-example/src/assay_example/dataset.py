@@ -15,7 +15,7 @@ class Stripes:
     """Dark images with one bright stripe; the stripe is what an explanation should show."""
 
     n: int = 20
-    side: int = 32
+    side: int = 32  # pixels
     card: ClassVar[Card] = Card("example/stripes", "one bright stripe, and where it is", "dataset")
     revision: ClassVar[str] = "1"  # raise it when the samples change
 
@@ -26,13 +26,7 @@ class Stripes:
         return [self._sample(i) for i in range(start, stop)]
 
     def _sample(self, i):
-        image = np.full((self.side, self.side, 3), 40, dtype=np.uint8)
         row = (i * 7) % (self.side - 4)
+        image = np.full((self.side, self.side, 3), 40, dtype=np.uint8)
         image[row : row + 4] = 230
         return Sample(f"stripe-{i}", image, regions=(Region("stripe", "target", boxes=((0, row, self.side, 4),)),))
-
-
-def bright(images, texts):
-    """A model: any function of images and texts. In a spec: {name: blackbox, fn: "assay_example.dataset:bright"}."""
-    lit = np.minimum(8 * (images.mean(axis=3) > 128).mean(axis=(1, 2)), 1.0)
-    return [{"stripe": float(share), "nothing": float(1 - share)} for share in lit]
