@@ -92,12 +92,11 @@ def text_only(model: Any, shown: list[Sample]) -> None:
         return np.concatenate(out)
 
     np.testing.assert_allclose(ours(), looking_again(), rtol=1e-3, atol=1e-7)
-    pixels = model.encode(shown[:1]).pixels.expand(64, -1, -1, -1).contiguous()
     inputs = model.encode(shown[:1] * 64)
 
     def tower() -> object:
         with torch.no_grad():
-            return model._features(pixels)
+            return model.reuse_image(inputs)
 
     def whole() -> object:
         with torch.no_grad():

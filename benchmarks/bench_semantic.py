@@ -1,7 +1,7 @@
 """SSS at three thresholds under the six single-pass CAMs, beside a plain pytorch-grad-cam and NumPy loop, in one run.
 
-python benchmarks/bench_semantic.py                # 60 images, ResNet-18, 224 px: CPU seconds, scores compared first
-python benchmarks/bench_semantic.py --images 200   # the ratio hardly depends on the number
+python benchmarks/bench_semantic.py                # 200 images, ResNet-18, 224 px: CPU seconds, scores compared first
+python benchmarks/bench_semantic.py --images 24    # a quick look; the ratio hardly depends on the number
 python benchmarks/bench_semantic.py --memory       # peak memory for 40 and for 160 images
 """
 
@@ -122,7 +122,7 @@ def main(n: int) -> None:
     assert (np.isnan(same) == np.isnan(slow_scores)).all()  # maps without any mass have no score, on both sides
     apart = float(np.nanmax(np.abs(same - slow_scores)))
     assert apart < 1e-4, f"scores differ by {apart}"
-    taken = in_turns(lambda: ours(built, n, [explainer for explainer, _ in SIX]), lambda: theirs(built, n), rounds=2)
+    taken = in_turns(lambda: ours(built, n, [explainer for explainer, _ in SIX]), lambda: theirs(built, n), rounds=1)
     fast, slow = map(median, taken)
     title = f"SSS of six CAMs at three thresholds, {n} images, ResNet-18"
     print(f"{title}: ours {fast:.1f} s, peer {slow:.1f} s, {slow / fast:.1f}×, scores within {apart:.0e}")
@@ -131,7 +131,7 @@ def main(n: int) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
-    parser.add_argument("--images", type=int, default=size(60, 4))
+    parser.add_argument("--images", type=int, default=size(200, 4))
     parser.add_argument("--memory", action="store_true")
     parser.add_argument("--peak", type=int, default=None, help=argparse.SUPPRESS)
     arguments = parser.parse_args()

@@ -11,6 +11,7 @@ import toys
 
 from assay.engine.executors.ray import _Driver, _Slot, resources, shares
 from assay.engine.plan import Plan, plan
+from assay.kernel.errors import BadInput
 from assay.kernel.spec import Spec
 from assay.results.store import Store
 
@@ -79,4 +80,24 @@ def test_models_that_hold_other_resources_have_actors_of_their_own(tmp_path: Pat
     made = _Driver(None, planned, planned.grid, Store(tmp_path), None, 2)
     held = [dict(kind) for kind in made.kinds]
     assert [held[made.kind_of[m]] for m in (0, 1)] == [resources(recipe) for recipe in planned.models]
-    assert made.kind_of[0] != made.kind_of[1]
+    assert made.kind_of[0] > made.kind_of[1]  # the one that wants GPUs is placed before the cores are taken
+
+
+def test_a_node_that_takes_many_starting_actors_down_is_no_fault_of_the_cluster(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = driver(two_models(32), "a" * 16, tmp_path)
+    made.ray = SimpleNamespace(kill=lambda actor: None)
+    now = [100.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    for slot in list(made.slots):
+        assert list(made._lost(slot, "its node died")) == []
+    assert made.slots == []
+    for again in range(2):  # but where nothing ever starts, the run ends with a line that says so
+        now[0] += 10
+        made.slots = [_Slot(SimpleNamespace(), 0, None, "a")]
+        if again:
+            with pytest.raises(BadInput, match="workers do not start"):
+                list(made._lost(made.slots[0], "no assay here"))
+        else:
+            list(made._lost(made.slots[0], "no assay here"))

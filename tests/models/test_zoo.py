@@ -124,6 +124,31 @@ def test_without_network_it_says_what_to_download_and_where(tmp_path: Path, monk
     assert "no route to host" in str(error.value)
 
 
+def test_what_is_to_fetch_is_known_before_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ASSAY_WEIGHTS", str(tmp_path))
+    monkeypatch.setattr("torch.hub.get_dir", lambda: str(tmp_path / "hub"))
+    monkeypatch.setattr("huggingface_hub.try_to_load_from_cache", lambda *_: None)
+    for name, address in (("deit-tiny", "huggingface.co/timm/deit_tiny"), ("ssd300", "ssd300_vgg16_coco-b556d3b4.pth")):
+        wanted = ZooRecipe(name).to_fetch
+        assert wanted is not None
+        assert address in wanted
+        assert f"into {tmp_path / name}/" in wanted
+    assert ZooRecipe("deit-tiny", random=True).to_fetch is None
+    (tmp_path / "deit-tiny").mkdir()
+    (tmp_path / "deit-tiny" / "model.safetensors").touch()
+    assert ZooRecipe("deit-tiny").to_fetch is None
+    cached = tmp_path / "hub" / "checkpoints" / "ssd300_vgg16_coco-b556d3b4.pth"
+    cached.parent.mkdir(parents=True)
+    cached.touch()
+    assert ZooRecipe("ssd300").to_fetch is None
+    file = tmp_path / "zoo.yaml"
+    file.write_text(
+        "x: {about: y, task: classification, model: classifier, input: 1, grid: [1, 1], "
+        "parameters: {weights: 'package:no_such_package/w.pth'}}\n"
+    )
+    assert "pip install no_such_package" in str(ZooRecipe("x", file=str(file)).to_fetch)
+
+
 def test_a_later_file_wins_and_a_wrong_one_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "zoo.yaml"
     text = "deit-tiny: {about: mine, task: classification, model: classifier, input: 224, grid: [14, 14]}\n"

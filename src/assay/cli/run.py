@@ -130,6 +130,9 @@ def show_plan(planned: Plan, where: str, workers: int | None) -> None:
         typer.echo(f"not run: {refusal.model} × {refusal.explainer}: {refusal.reason}")
     for text in (*missing_extras(planned), *planned.absent):
         typer.echo(f"missing: {text}")
+    for recipe in planned.models:
+        if isinstance(wanted := getattr(recipe, "to_fetch", None), str):
+            typer.echo(f"to fetch: {recipe.label}: {wanted}")
     if planned.unserved:
         raise BadInput(
             f"as it stands the run would be refused: no model here can serve {', '.join(planned.unserved)}. "

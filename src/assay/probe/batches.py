@@ -26,8 +26,11 @@ def take(inputs: Inputs, rows: Tensor) -> Inputs:
     )
 
 
-def join(parts: Sequence[Inputs], pad: int = 0) -> Inputs:
-    """One batch of several; shorter token rows are padded with `pad`, which `token_keep` marks as absent."""
+def join(parts: Sequence[Inputs], pad: int = 0, pixels: bool = True) -> Inputs:
+    """One batch of several; shorter token rows are padded with `pad`, which `token_keep` marks as absent.
+
+    Without `pixels` the first image stands in every row, uncopied: for models that are told what they saw (`reuse`).
+    """
     first = parts[0]
     if len(parts) == 1:
         return first
@@ -38,8 +41,9 @@ def join(parts: Sequence[Inputs], pad: int = 0) -> Inputs:
                 "samples of one batch need one input size."
             )
     kept = [_keep_of(part) for part in parts]
+    rows = sum(len(part.pixels) for part in parts)
     return Inputs(
-        pixels=torch.cat([part.pixels for part in parts]),
+        pixels=torch.cat([part.pixels for part in parts]) if pixels else first.pixels[:1].expand(rows, -1, -1, -1),
         tokens=_padded([part.tokens for part in parts if part.tokens is not None], pad),
         token_keep=_padded([keep for keep in kept if keep is not None], False),
         words=tuple(spans for part in parts for spans in part.words),

@@ -158,7 +158,7 @@ def _assembled(games: ModelGames, model: TorchModel, blocks: Sequence[Block]) ->
     pad = model.neutral_token or 0
     if games.reuses is not None and (looked := _looked(games, games.reuses, mixed, blocks)) is not None:
         rows, inverse = looked
-        joined = join(texts, pad)
+        joined = join(texts, pad, pixels=False)  # copying images that nobody reads would cost more than the forward
         return replace(joined, reuse={name: tensor[inverse] for name, tensor in rows.items()}), targets
     shown = [
         replace(text, pixels=part.pixels(block.visual_keep))

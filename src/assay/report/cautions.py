@@ -21,7 +21,7 @@ _THIN = 0.95  # coverage below which means of two explainers speak of different 
 
 @dataclass(frozen=True)
 class Caution:
-    """`level`: "wrong" (rows, or what they rest on, are missing or broken) or "weak" (rows are fine, the claim is not)."""
+    """`level`: "wrong" (rows, or what they rest on, are broken) or "weak" (rows are fine, the claim is not)."""
 
     level: Literal["wrong", "weak"]
     text: str

@@ -79,7 +79,7 @@ def scene(sample: Sample, sink: Sink) -> dict[str, Any]:
         "words": [list(span) for span in sample.words],
         "phrases": [[*phrase.span, phrase.role] for phrase in sample.phrases],
         "regions": [_region(region) for region in sample.regions],
-        "compass": [_centre(sample, "reference", "anchor"), _centre(sample, "target")],
+        "compass": [_centre(sample, "reference", "anchor"), _centre(sample, "target", "shortcut")],
     }
 
 

@@ -59,6 +59,20 @@ def test_balanced_and_the_same_in_any_slice(samples: list) -> None:
     assert all(np.array_equal(a.image, b.image) for a, b in zip(part, samples[20:37], strict=True))
 
 
+def test_only_the_deep_scenes_have_interventions(samples: list) -> None:
+    data = GridRelations(16, kinds=ALL.kinds, deep=3)
+    whole = data.load(0, len(data))
+    assert len(whole) == len(data) == 3 * 14 + 13
+    assert [sample.id for sample in whole[: 3 * 14]] == [sample.id for sample in samples[: 3 * 14]]
+    rest = whole[3 * 14 :]
+    assert [sample.id for sample in rest] == [sample.meta["origin"] for sample in samples[3 * 14 :: 14]]
+    assert all(np.array_equal(a.image, b.image) for a, b in zip(rest, samples[3 * 14 :: 14], strict=True))
+    for start, stop in ((0, 5), (40, 44), (42, 50), (50, 99)):
+        assert [sample.id for sample in data.load(start, stop)] == [sample.id for sample in whole[start:stop]]
+    with pytest.raises(BadInput, match="deep is how many"):
+        GridRelations(4, deep=5)
+
+
 def test_moves_need_room() -> None:
     with pytest.raises(BadInput, match="mode pure"):
         GridRelations(mode="spur", kinds=("move",))

@@ -154,6 +154,21 @@ def test_training_is_the_same_twice_and_is_part_of_identity(what: Lora) -> None:
     assert "gradients" in what.capabilities
 
 
+def test_a_shaken_base_is_the_same_every_time_and_stands_before_what_is_trained_from_it(what: Lora) -> None:
+    samples = GridRelations(2).load(0, 2)
+    none = replace(what, strategy="none", shaken=1.0)
+    plain, once, again = (tuned(w) for w in (replace(none, shaken=0.0), none, none))
+    scores = [model.score(samples, ["left"] * 2).tolist() for model in (plain, once, again)]
+    assert scores[1] == scores[2] != scores[0] == what.source.load().score(samples, ["left"] * 2).tolist()
+    assert not none.kept.exists()
+    assert replace(none, strategy="direction").label == f"{none.label} + direction"
+    inside = "model.language_model.layers.0.self_attn.q_proj.weight"
+    moved = once.module.get_parameter(inside) - plain.module.get_parameter(inside)
+    assert float(moved.std() / plain.module.get_parameter(inside).std()) == pytest.approx(1.0, abs=0.05)
+    same = "model.multi_modal_projector.linear_1.weight"
+    assert bool((once.module.get_parameter(same) == plain.module.get_parameter(same)).all())
+
+
 def photographs(folder: Path) -> str:
     """Eight pictures, tall and wide in turn, a cup on each side of a bottle twice; the path of their annotations."""
     offsets = ((-20, 0), (20, 0), (0, -20), (0, 20))

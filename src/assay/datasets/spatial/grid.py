@@ -24,7 +24,11 @@ PLACES = 2  # moves per direction: the same relation from another place, eight m
 
 @dataclass(frozen=True)
 class GridRelations:
-    """`n` scenes, the four relations balanced; `kinds` adds the interventions on each (see `interventions`)."""
+    """`n` scenes, the four relations balanced; `kinds` adds the interventions on each (see `interventions`).
+
+    Interventions are many and comparisons need many scenes: with `deep`, only the first so many have all kinds, and the
+    others are plain.
+    """
 
     n: int = 200
     density: float = 0.3
@@ -32,6 +36,7 @@ class GridRelations:
     seed: int = 0
     kinds: tuple[str, ...] = ("plain",)
     cell: int = 64
+    deep: int | None = None
     card: ClassVar[Card] = Card(
         "spatial/grid", "where is one shape relative to another? Scenes with a proof, and interventions on them",
         "dataset", citation="creg2026; gridvqax2026",
@@ -39,6 +44,8 @@ class GridRelations:
 
     def __post_init__(self) -> None:
         check_kinds(self.kinds)
+        if self.deep is not None and not 0 <= self.deep <= self.n:
+            raise BadInput(f"deep is how many of the {self.n} scenes have all kinds; got {self.deep}.")
         if "move" in self.kinds and self.mode != "pure":
             raise BadInput(
                 "moves need mode pure: in spur scenes the target may stand where only one relation is possible."
@@ -57,16 +64,26 @@ class GridRelations:
     def per_origin(self) -> int:
         return sum(PER_ORIGIN.get(kind, len(RELATIONS) * PLACES) for kind in self.kinds)
 
+    @property
+    def _deep(self) -> int:
+        return self.n if self.deep is None else self.deep
+
     def __len__(self) -> int:
-        return self.n * self.per_origin
+        return self._deep * self.per_origin + self.n - self._deep
 
     def load(self, start: int, stop: int) -> list[Sample]:
-        """All samples of one scene stand together: position i belongs to scene i // per_origin."""
-        first, last = start // self.per_origin, -(-stop // self.per_origin)
-        made = self._origins(first, last)
-        return made[start - first * self.per_origin : stop - first * self.per_origin]
+        """All samples of one scene stand together: the deep scenes first, `per_origin` each, then a sample a scene."""
+        each, end = self.per_origin, self._deep * self.per_origin
+        stop = min(stop, len(self))
+        made: list[Sample] = []
+        if start < min(stop, end):
+            first, last = start // each, -(-min(stop, end) // each)
+            made += self._origins(first, last, self.kinds)[start - first * each : min(stop, end) - first * each]
+        if stop > end:
+            made += self._origins(self._deep + max(start - end, 0), self._deep + stop - end, ("plain",))
+        return made
 
-    def _origins(self, first: int, last: int) -> list[Sample]:
+    def _origins(self, first: int, last: int, kinds: tuple[str, ...]) -> list[Sample]:
         from assay.datasets.grid.generate import generate_batch, make_world
         from assay.datasets.grid.sample import GridSample, assemble
 
@@ -77,7 +94,7 @@ class GridRelations:
         plain = assemble(batch)
         # One column per variant: its samples for all scenes, its kind, its name, and the answer to be explained.
         columns: list[tuple[list[GridSample], str, str, str | None]] = []
-        for kind in self.kinds:
+        for kind in kinds:
             if kind == "plain":
                 columns.append((plain, kind, "", None))
             elif kind == "probe":

@@ -27,7 +27,7 @@ from assay.kernel.spec import Spec
 from assay.results.store import Store
 
 _LOSSES = 6  # times that a job may be lost with its node before it is given up
-_STARTS = 3  # actors in a row that may fail to start before the cluster is at fault
+_STARTS = 3  # times in a row that actors may fail to start before the cluster is at fault
 _LOOK_EVERY = 2.0  # seconds between looks at the nodes and at how far jobs are
 
 Resources = Mapping[str, float]
@@ -194,12 +194,13 @@ class _Driver:
     retries: int
     slots: list[_Slot] = field(default_factory=list)
     failed_starts: int = 0
+    failed_at: float = 0.0
     looked: float = 0.0
     nodes: Sequence[Mapping[str, Any]] = ()
 
     def __post_init__(self) -> None:
         held = [tuple(sorted(resources(recipe).items())) for recipe in self.planned.models]
-        self.kinds = sorted(set(held))
+        self.kinds = sorted(set(held), key=lambda kind: (-len(kind), kind))  # what asks for more gets its place first
         self.kind_of = [self.kinds.index(each) for each in held]  # by model
         self.waiting: dict[int, deque[_Task]] = {}
         for job in self.jobs:
@@ -327,7 +328,9 @@ class _Driver:
         task = slot.task
         self._drop(slot)
         if task is None:
-            self.failed_starts += 1
+            if time.monotonic() - self.failed_at > _LOOK_EVERY:  # all that a dying node takes with it count as one
+                self.failed_starts += 1
+                self.failed_at = time.monotonic()
             if self.failed_starts >= _STARTS:
                 raise BadInput(f"workers do not start on the Ray cluster: {reason}. Is Assay installed on its nodes?")
         elif task.lost + 1 < _LOSSES:

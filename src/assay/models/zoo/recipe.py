@@ -7,12 +7,14 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
+from urllib.parse import urlparse
 
 from assay.kernel.card import Card
 from assay.kernel.errors import AssayError, BadInput, UnknownName
 from assay.kernel.identity import digest
 from assay.kernel.registry import build
 from assay.kernel.roles import Model, ModelRecipe
+from assay.models.local_weights import local_weights
 from assay.models.zoo.entries import Entry, entries
 
 
@@ -73,7 +75,23 @@ class ZooRecipe:
         fields = {field.name for field in dataclasses.fields(_recipe_class(entry.model))}
         if not self.random and "weights" not in parameters:
             parameters |= _located(self.place, fields, parameters)
-        return build("model", entry.model, parameters)
+        built: ModelRecipe = build("model", entry.model, parameters)
+        return built
+
+    @property
+    def to_fetch(self) -> str | None:
+        """What must come from the network before the model can be loaded, for `assay check`; None where all is here."""
+        packed = self.entry.parameters.get("weights")
+        if packed is not None:
+            try:
+                local_weights(packed)
+            except BadInput as error:
+                return str(error)
+            return None
+        here = self.place.is_file() or (self.place.is_dir() and any(self.place.iterdir()))
+        if self.random or here or all(_cached(address) for address in self.entry.fetch):
+            return None
+        return f"{' and '.join(self.entry.fetch)} into {self.place}/; else the hub is asked when the run starts"
 
     def load(self) -> Model:
         try:
@@ -93,6 +111,21 @@ class ZooRecipe:
         if "config.json" not in text:
             return text
         return f"{text} (If there is no model.safetensors, transformers' `save_pretrained` makes one of what there is.)"
+
+
+def _cached(address: str) -> bool:
+    """Whether the libraries have fetched that address before."""
+    place = urlparse(address.split()[0])
+    if place.netloc == "huggingface.co":
+        from huggingface_hub import try_to_load_from_cache
+
+        owner, name = place.path.strip("/").split("/")[:2]
+        return isinstance(try_to_load_from_cache(f"{owner}/{name}", "model.safetensors"), str)
+    if place.netloc == "download.pytorch.org":
+        import torch
+
+        return (Path(torch.hub.get_dir()) / "checkpoints" / Path(place.path).name).is_file()
+    return False
 
 
 def _recipe_class(name: str) -> Any:

@@ -60,9 +60,9 @@ def order_claims(table: pd.DataFrame) -> Iterator[Claim]:
                     judged(holds, fails), because)  # fmt: skip
     winners: dict[str, set[str]] = {}
     for (dataset, _), part in groups.items():
-        low = part["dae"].idxmin()
-        if part.loc[low, "dae high"] < part["dae low"].drop(low).min():  # clearly ahead of all others
-            winners.setdefault(str(dataset), set()).add(str(low))
+        first_name = str(part["dae"].idxmin())
+        if part["dae high"][first_name] < part["dae low"].drop(first_name).min():  # clearly ahead of all others
+            winners.setdefault(str(dataset), set()).add(first_name)
     text, said = "The explainer that points best depends on the model", "Transformer Attribution or GradCAM"
     several = [names for names in winners.values() if len(names) > 1]
     best_names = sorted({str(part["dae"].idxmin()) for part in groups.values()})

@@ -51,7 +51,7 @@ def centres_finding(frame: pd.DataFrame, detail: Floats, errors: Floats) -> Find
 
 def robustness_finding(frame: pd.DataFrame, detail: Floats, errors: Floats) -> Finding | None:
     """creg2026 table 7: DAE, EA and the order of samples under damage to the maps."""
-    rows = []
+    rows: list[tuple[Any, ...]] = []
     for (model, dataset, explainer), part in frame.groupby(GROUP):
         clean = errors[part["at"]]
         rows.append((model, dataset, explainer, "none", *_summary(clean), 1.0, None, None, None))
@@ -79,7 +79,7 @@ def robustness_finding(frame: pd.DataFrame, detail: Floats, errors: Floats) -> F
 
 def settings_finding(frame: pd.DataFrame, detail: Floats, errors: Floats) -> Finding | None:
     """creg2026 D.1 and D.2: other widths, other numbers of sectors, boxes that are a bit off."""
-    rows = []
+    rows: list[tuple[Any, ...]] = []
     for (model, dataset, explainer), part in frame.groupby(GROUP):
         for k, name in enumerate(READINGS[7:], start=7):
             other = detail[part["at"], k]

@@ -19,16 +19,19 @@ from assay.models import recipe
 if TYPE_CHECKING:
     from assay.models.vlm_adapter import VLM
 
-Strategy = Literal["answers", "direction", "localisation", "contrastive"]
+Strategy = Literal["none", "answers", "direction", "localisation", "contrastive"]
 
 
 @dataclass(frozen=True)
 class Lora:
-    """`base` answers the questions of `spatial/grid`, or of COCO-Pairs where `instances` is given, before and after.
+    """`base` after training on questions of `spatial/grid`, or of COCO-Pairs where `instances` is given.
 
     Strategies: `answers` trains on the right answers alone (the paper has no such control); the others add one
-    auxiliary objective with `weight`. The paper gives rank, alpha, modules, samples, epochs and rate; batch size,
-    weights and the relevance that is trained are ours.
+    auxiliary objective with `weight`; `none` trains nothing. The paper gives rank, alpha, modules, samples, epochs and
+    rate; batch size, weights and the relevance that is trained are ours.
+
+    A twin that answers everything has nothing to learn: `shaken` first adds noise of so many standard deviations of
+    each weight to the decoder's.
     """
 
     base: str = "gridvlm.pure"
@@ -47,6 +50,7 @@ class Lora:
     entropy: float = 0.1
     batch: int = 8
     seed: int = 1
+    shaken: float = 0.0
     card: ClassVar[Card] = Card(
         "lora", "a vision-language model after LoRA on spatial questions, with an objective on its own evidence",
         "model", citation="creg2026, G", extra="train",
@@ -55,7 +59,8 @@ class Lora:
 
     @property
     def label(self) -> str:
-        return f"{self.source.label} + {self.strategy}"
+        base = self.source.label + (f" shaken {self.shaken:g}" if self.shaken else "")
+        return base if self.strategy == "none" else f"{base} + {self.strategy}"
 
     @property
     def source(self) -> ModelRecipe:

@@ -131,7 +131,8 @@ class Sheet:
         return wide, max(y + drawn.picture.height for _, y, drawn in self._placed())
 
     def png(self, scale: int = 1) -> bytes:
-        sheet = Image.new("RGB", tuple(scale * side for side in self.size), "white")
+        width, height = self.size
+        sheet = Image.new("RGB", (scale * width, scale * height), "white")
         for x, y, drawn in self._placed():
             sheet.paste(Image.open(io.BytesIO(drawn.png(scale))), (scale * x, scale * y))
         sink = io.BytesIO()

@@ -113,10 +113,8 @@ def main_finding(scores: pd.DataFrame) -> Finding | None:
             sentences.append(
                 f"{model} on {dataset}: {best['explainer']} points best, {best['dae']:.1f} degrees off "
                 f"({best['dae low']:.1f} to {best['dae high']:.1f})"
-                + (f"; a map that is flat scores {floor:.1f}." if np.isfinite(floor) else ".")
-            )
-            sentences.append(
-                f"{model} on {dataset}: freed from the layout of the picture, "
+                + (f", where a flat map scores {floor:.1f}" if np.isfinite(floor) else "")
+                + "; freed from the layout of the picture, "
                 + (f"{', '.join(seeing)} still point to the target." if seeing else "no explainer beats chance.")
             )
         lines = (("chance", CHANCE), ("flat map", floor)) if np.isfinite(floor) else (("chance", CHANCE),)

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from assay.datasets.spatial.question import RELATIONS, centre
 from assay.explainers.placing import wide
 from assay.kernel.errors import BadInput, ExtraMissing
+from assay.kernel.identity import generator
 from assay.kernel.sample import Sample
 from assay.models.batching import alike
 from assay.models.torch_model import Inputs
@@ -32,6 +33,9 @@ def tuned(what: Lora) -> VLM:
     model = what.source.load()
     if not isinstance(model, VLM):
         raise BadInput(f"LoRA is for vision-language models; {what.base} is a {type(model).__name__}.")
+    shake(model, what)
+    if what.strategy == "none":
+        return replace(model, name=what.label, mechanism=None)
     torch.manual_seed(what.seed)
     config = peft.LoraConfig(r=what.rank, lora_alpha=what.alpha, target_modules=adapted(model))
     adapter = peft.get_peft_model(model.module, config)
@@ -45,6 +49,16 @@ def tuned(what: Lora) -> VLM:
     module = adapter.merge_and_unload()
     module.eval().requires_grad_(False)
     return replace(model, module=module, name=what.label, mechanism=None)
+
+
+def shake(model: VLM, what: Lora) -> None:
+    """Noise on the decoder's weight matrices, in units of their own spread; drawn by name, so from any order."""
+    inside = f"{model.family.decoder_layers}."
+    with torch.no_grad():
+        for name, weight in model.module.named_parameters():
+            if what.shaken and name.startswith(inside) and weight.ndim > 1:
+                drawn = generator(what.seed, name, "compass/shaken").standard_normal(tuple(weight.shape))
+                weight += what.shaken * weight.std() * torch.from_numpy(drawn).to(weight)
 
 
 def adapted(model: VLM) -> list[str]:

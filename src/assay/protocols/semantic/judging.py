@@ -131,14 +131,16 @@ def classes_differ(rows: pd.DataFrame) -> Claim:
 def coverage(rows: pd.DataFrame, detectors: tuple[str, ...], least: float, published: float) -> Claim:
     """The paper's detection coverage: images where the detector finds anything above the least confidence."""
     text, where = "The detectors find at least one thing in nearly every image", "section 4.2"
-    images = rows[rows["model"].isin(detectors)].groupby(["model", "dataset", "image"])["own_confidence"].max().dropna()
+    mine = rows[rows["model"].isin(detectors)]
+    images = mine.groupby(["model", "dataset", "image"], as_index=False)["own_confidence"].max().dropna()
     if images.empty:
         because = "the run lacks these models; see the spec semantic-detectors"
         return Claim(text, where, f"{published:g}", "-", "cannot tell", because)
     found = {}
-    for (model, _), values in (images > least).groupby(level=["model", "dataset"]):
-        bounds = binomtest(int(values.sum()), len(values)).proportion_ci(method="wilson")
-        found[str(model)] = float(values.mean()), float(bounds.low), float(bounds.high)
+    for place, group in images.groupby(["model", "dataset"]):
+        sure = group["own_confidence"] > least
+        bounds = binomtest(int(sure.sum()), len(sure)).proportion_ci(method="wilson")
+        found[str(place[0])] = float(sure.mean()), float(bounds.low), float(bounds.high)
     ours = "; ".join(f"{model} {share:.3f} [{low:.3f}, {high:.3f}]" for model, (share, low, high) in found.items())
     inside = [low <= published <= high for _, low, high in found.values()]
     verdict: Agreement = "agree" if all(inside) else "disagree"

@@ -40,13 +40,13 @@ def curve(map_: Map, mask: Mask, thresholds: Sequence[float]) -> npt.NDArray[np.
     """
     order = np.argsort(thresholds, kind="stable")
     values = map_.ravel()
-    bins = np.zeros(values.shape, dtype=np.intp)
+    bins = np.zeros(values.shape, dtype=np.uint16)  # narrow: the pass over the pixels is bound by memory
     for k in order:
         bins += values >= _least(thresholds[k])
-    bins = 2 * bins + mask.ravel()
+    places = (2 * bins + mask.ravel()).astype(np.intp)
     found = []
     for weights in (values, None):
-        sums = np.bincount(bins, weights, minlength=2 * len(order) + 2).reshape(-1, 2)
+        sums = np.bincount(places, weights, minlength=2 * len(order) + 2).reshape(-1, 2)
         reach = sums[::-1].cumsum(0)[::-1][1:]  # (T, outside and inside) from each threshold on
         total = reach.sum(1)
         usable = (total > 0) & bool(mask.any())

@@ -98,8 +98,10 @@ def _with_method(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _own(images: pd.DataFrame) -> Finding:
-    rows = [(*keys, *_mean(group["sss"], *map(str, keys)))
-            for keys, group in images.groupby(["model", "dataset", "explainer"], sort=True)]  # fmt: skip
+    rows: list[tuple[Scalar, ...]] = []
+    for keys, group in images.groupby(["model", "dataset", "explainer"], sort=True):
+        named = tuple(str(key) for key in keys)
+        rows.append((*named, *_mean(group["sss"], *named)))
     return Finding(
         title="This run",
         about="Per-image SSS of the run's own models with a 95 % interval over images.",
