@@ -286,8 +286,8 @@ def main() -> None:
     chosen = sys.argv[1:] or ["throughput", "pairs", "error"]
     if "throughput" in chosen:
         print("throughput by default settings, batches of 64")
-        throughput("CNN 32 px", small_cnn(), 32, size(1024, 128), 2, 9)
-        throughput("ResNet-18 224 px", resnet18(num_classes=10), 224, size(160, 32), 1, 2)
+        throughput("CNN 32 px", small_cnn(), 32, size(512, 160), size(16, 2), 5)  # as many samples as a job has
+        throughput("ResNet-18 224 px", resnet18(num_classes=10), 224, 160, 1, size(2, 1))
     if "pairs" in chosen:
         print("MultiSHAP against a loop over pairs")
         pairs()

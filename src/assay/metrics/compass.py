@@ -151,9 +151,11 @@ def direction_error(
     true = np.degrees(np.arctan2(-step[:, 1] * _aspects(aspect, n), step[:, 0]))  # creg2026 Eq. 5
     centres = np.arange(sectors) * (360 / sectors)
     if estimator == "peak":
+        value = _circular_distance(centres[np.nan_to_num(shares).argmax(-1)], true)
         peaks = shares >= shares.max(-1, keepdims=True) - 1e-12
-        errors = np.where(peaks, _circular_distance(centres, true[:, None]), 0.0)
-        value = errors.sum(-1) / np.maximum(peaks.sum(-1), 1)
+        shared = np.flatnonzero(peaks.sum(-1) > 1)
+        errors = np.where(peaks[shared], _circular_distance(centres, true[shared, None]), 0.0)
+        value[shared] = errors.sum(-1) / peaks[shared].sum(-1)
     else:
         across, up = shares @ np.cos(np.radians(centres)), shares @ np.sin(np.radians(centres))
         value = _circular_distance(np.degrees(np.arctan2(up, across)), true)  # creg2026 Eq. 13

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from assay.metrics.arrays import Array, Floats, to_numpy
 
 _BLOCK = 1 << 16  # cells summed at a time: half a megabyte, which stays in the processor's cache
+_JOINED = 4  # blocks whose rays, a sixth as many numbers, are found and added up in one go
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,25 +89,36 @@ def sector_mass(
     step = max(1, _BLOCK // (height * width))
     memory = np.empty((height + 1) * width * min(step, max(n, 1)))
     found = np.empty((n, sectors))
-    for start in range(0, n, step):
-        part = slice(start, min(start + step, n))
+    for start in range(0, n, _JOINED * step):
+        part = slice(start, min(start + _JOINED * step, n))
         rays = rays_around(at[:, part], precision[part], aspect[part], sectors, (height, width))
-        m = rays.along.shape[1]
-        running = memory[: (height + 1) * width * m].reshape(height + 1, width, m)
-        running[0] = 0.0
-        np.maximum(maps[part].transpose(1, 2, 0), 0.0, out=running[1:])
-        on, rows, columns = rays.on
-        if len(on):
-            running[rows + 1, columns, on] = 0.0  # creg2026 is silent on rho = 0: left out
-        running[1:] *= rays.along[:, None]
-        for row in range(1, height):
-            running[row + 1] += running[row]
-        places = rays.above
-        places *= width * m
-        places += np.arange(width * m).reshape(width, m)
-        above = running.take(places, mode="clip")  # without a mode, take would copy
-        found[part] = _differences(np, above, running[-1], rays.east, rays.west, rays).T
+        above, whole = np.empty(rays.above.shape), np.empty(rays.east.shape)
+        for first in range(0, whole.shape[1], step):
+            some = slice(first, min(first + step, whole.shape[1]))
+            running = _running(maps[part][some], rays, some, memory)
+            m = running.shape[2]
+            places = rays.above[:, :, some] * (width * m)
+            places += np.arange(width * m).reshape(width, m)
+            above[:, :, some] = running.take(places, mode="clip")  # without a mode, take would copy
+            whole[:, some] = running[-1]
+        found[part] = _differences(np, above, whole, rays.east, rays.west, rays).T
     return found
+
+
+def _running(maps: npt.NDArray[np.floating[Any]], rays: Rays, some: slice, memory: Floats) -> Floats:
+    """Running sums (h + 1, w, m) down the columns of m maps, weighted by row, in `memory`."""
+    m, height, width = maps.shape
+    running = memory[: (height + 1) * width * m].reshape(height + 1, width, m)
+    running[0] = 0.0
+    np.maximum(maps.transpose(1, 2, 0), 0.0, out=running[1:])
+    on, rows, columns = rays.on
+    if len(on):
+        here = (on >= some.start) & (on < some.stop)
+        running[rows[here] + 1, columns[here], on[here] - some.start] = 0.0  # creg2026 is silent on rho = 0: left out
+    running[1:] *= rays.along[:, None, some]
+    for row in range(1, height):
+        running[row + 1] += running[row]
+    return running
 
 
 def sector_mass_of_tensor(torch: ModuleType, maps: Array, rays: Rays) -> Array:

@@ -19,7 +19,7 @@ QUICK = {
     "gradient/gradient_shap": {"samples": 2},
     "perturbation/occlusion": {"cells": 8},
     "perturbation/lime": {"budget": 64},
-    "shapley/kernel_shap": {"visual": (4, 4), "budget": 64},
+    "shapley/kernel_shap": {"visual": (4, 4), "budget": 100},
     "perturbation/rise": {"masks": 32, "cells": 8},
     "perturbation/extremal": {"cells": 8, "steps": 4},
 }

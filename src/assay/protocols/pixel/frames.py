@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -55,9 +55,11 @@ def is_method(explainer: str) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Scored:
-    """Rows of one run of `pixel`."""
+    """Rows of one run of `pixel`. Tables and means are asked for again and again, and made once."""
 
     run: Run
+    _wide: dict[tuple[str, str], pd.DataFrame] = field(default_factory=dict, repr=False)
+    _means: dict[tuple[str, str, str], Estimate] = field(default_factory=dict, repr=False)
 
     @cached_property
     def rows(self) -> pd.DataFrame:
@@ -116,15 +118,21 @@ class Scored:
 
     def wide(self, model: str, metric: str) -> pd.DataFrame:
         """One row per sample and dataset, one column per explainer; NaN where there is no value."""
-        rows = self.rows[(self.rows["model"] == model) & (self.rows["metric"] == metric)]
-        return rows.pivot_table(
-            index=["dataset", "sample"], columns="explainer", values="value", dropna=False, observed=True
-        )
+        if (model, metric) not in self._wide:
+            rows = self.rows[(self.rows["model"] == model) & (self.rows["metric"] == metric)]
+            self._wide[model, metric] = rows.pivot_table(
+                index=["dataset", "sample"], columns="explainer", values="value", dropna=False, observed=True
+            )
+        return self._wide[model, metric]
 
     def mean(self, model: str, metric: str, explainer: str) -> Estimate:
-        table = self.wide(model, metric)
-        values = table[explainer] if explainer in table else pd.Series(dtype=float)
-        return bootstrap_mean(values.to_numpy(float), rng=generator(0, f"{model}/{explainer}", metric), resamples=1000)
+        asked = model, metric, explainer
+        if asked not in self._means:
+            table = self.wide(model, metric)
+            values = table[explainer] if explainer in table else pd.Series(dtype=float)
+            rng = generator(0, f"{model}/{explainer}", metric)
+            self._means[asked] = bootstrap_mean(values.to_numpy(float), rng=rng, resamples=1000)
+        return self._means[asked]
 
     def difference(self, model: str, metric: str, first: str, second: str) -> Estimate:
         """Mean of first - second over the images that both have."""

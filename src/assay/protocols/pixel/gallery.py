@@ -9,6 +9,11 @@ from assay.protocols.pixel.frames import TRUTH, Scored, base, is_method, paper_n
 from assay.protocols.pixel.protocol import TOLD
 
 MARK = "■"
+ABOUT = (
+    "Each square is one pixel of the image around the patch, coloured by the map's value there; maps are scaled to at "
+    "most 1 over the whole image. Where maps were kept, Samples shows any image like this over the picture, with the "
+    "patch framed: choose Zoom. The table has the truth: the Shapley value of every pixel of the patch, row by row."
+)
 
 
 def gallery(scored: Scored) -> list[Finding]:
@@ -19,20 +24,18 @@ def gallery(scored: Scored) -> list[Finding]:
         where, told = scored.truths(model)
         size = (told.shape[1] - len(TOLD)) // 2
         clear = told[:, :size].std(axis=1) / np.maximum(told[:, 2 * size], 1e-6)
-        chosen = where.iloc[int(np.argmax(clear))]
+        best = int(np.argmax(clear))
+        chosen = where.iloc[best]
         figures = []
         for name in scored.explainers(model):
             mine = (keys["model"] == model) & (keys["explainer"] == name) & (keys["sample"] == chosen["sample"])
             if mine.any() and (is_method(name) or base(name) == TRUTH):
                 figures.append(_close_up(paper_name(name), maps[mine.to_numpy()][0]))
-        truth = told[int(np.argmax(clear)), :size]
-        rows = tuple((int(k), float(truth[k]), float(told[int(np.argmax(clear)), size + k])) for k in range(size))
+        rows = tuple((k, float(told[best, k]), float(told[best, size + k])) for k in range(size))
         found.append(
             Finding(
                 title=f"Close-ups of image {chosen['sample']}, {model}",
-                about="Each square is one pixel of the image around the patch, coloured by the map's value there; maps "
-                "are scaled to at most 1 over the whole image. The table has the truth: the Shapley value of every "
-                "pixel of the patch, row by row.",
+                about=ABOUT,
                 sentences=(),
                 columns=("pixel", "Shapley value", "standard error"),
                 rows=rows,

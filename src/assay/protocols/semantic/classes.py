@@ -71,7 +71,9 @@ def bias(table: pd.DataFrame) -> Finding | None:
 
 def confusable(table: pd.DataFrame) -> Finding | None:
     """Pairs of classes that the model takes for one another, and whether it looks at both alike (Case 4)."""
-    first = table[(table["rank"] == 1) & (table["explainer"] == sorted(table["explainer"])[0])]
+    if table.empty:
+        return None
+    first = table[(table["rank"] == 1) & (table["explainer"] == min(table["explainer"]))]
     wrong = first[(first["correct"] < 0.5) & first["own"].notna() & first["expected"].notna()]
     counts: dict[tuple[Any, ...], int] = {}
     for row in wrong.itertuples():

@@ -50,7 +50,7 @@ def orthogonal(rows: pd.DataFrame) -> Claim:
     found: list[tuple[str, Estimate]] = []
     groups = list(rows.dropna(subset=["sss", "confidence"]).groupby(["model", "dataset", "explainer"]))
     for keys, group in groups:
-        if len(group) >= 10 and group["confidence"].nunique() > 2 and not str(keys[2]).startswith("control/"):
+        if len(group) >= 10 and group["confidence"].nunique() > 2:
             rng = generator(0, "\0".join(map(str, keys)), "semantic/orthogonal")
             rho = spearman(
                 group["sss"], group["confidence"], rng=rng, clusters=group["image"], confidence=1 - 0.05 / len(groups)
@@ -74,7 +74,6 @@ def occurs(rows: pd.DataFrame, kind: tuple[str, str, str], text: str, where: str
     beyond doubt. One example would be an anecdote."""
     published = "examples"
     known = rows.dropna(subset=["sss", "correct", "own_confidence"])
-    known = known[~known["explainer"].str.startswith("control/")]
     shares: list[tuple[str, Estimate]] = []
     for keys, group in known.groupby(["model", "dataset", "explainer"]):
         chosen = next(part for name, part in kinds(group) if name == kind)

@@ -42,7 +42,8 @@ def compare(run: Run) -> Comparison:
     published = load("semantic")
     images = _with_method(per_image(rows))
     levels = {number: _with_method(rows) if number in ("Table 8", "Table 9") else images for number in SPECS}
-    claims = [*_of_models(images, rows, run, published), *_of_predictions(images, rows, run)]
+    methods = rows[~rows["explainer"].str.startswith("control/")]  # a control explains nothing
+    claims = [*_of_models(images, rows, run, published), *_of_predictions(images, methods, run)]
     beside = [_beside(published.tables[number], level, SPECS[number]) for number, level in levels.items()]
     return Comparison(tuple(claims), (_own(images), *beside))
 
