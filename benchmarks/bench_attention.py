@@ -157,7 +157,7 @@ def report_memory(side: int) -> None:
     context = multiprocessing.get_context("spawn")
     found: dict[str, float] = {}
     length = 0
-    for what in ("plain", "plain, frozen", "all five", *(e.card.name for e in FIVE)):
+    for what in ("plain", "plain, frozen", "all five", *(e.card.name for e in size(FIVE, ()))):
         queue = context.Queue()
         process = context.Process(target=peak, args=(what, side, queue))
         process.start()

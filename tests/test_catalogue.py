@@ -11,18 +11,36 @@ import pytest
 
 from assay.kernel.references import bibtex, references
 from assay.kernel.registry import registered
+from assay.protocols.paper import paper
+from assay.results.run import load_run
 
 DOCS = Path(__file__).parent.parent / "docs"
 
 
-@pytest.fixture(scope="module")
-def catalogue() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("catalogue", DOCS / "catalogue.py")
+def hook(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, DOCS / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="module")
+def catalogue() -> ModuleType:
+    return hook("catalogue")
+
+
+def test_a_recorded_run_has_a_page_with_its_findings_and_the_claims_beside_it() -> None:
+    recorded = hook("recorded_runs")
+    assert "semantic" in recorded.names()
+    page = recorded.page("semantic")
+    run = load_run(recorded.RECORDED / "semantic")
+    for finding in run.findings():
+        assert finding.section.startswith("Beside paper") or f"## {finding.title}" in page
+    claims = paper("003").claims
+    assert claims
+    assert all(claim.text.replace("<", "&lt;") in page for claim in claims)
 
 
 def test_every_registered_thing_has_its_page(catalogue: ModuleType) -> None:

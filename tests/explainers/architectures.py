@@ -18,7 +18,6 @@ from assay.datasets.grid import generate
 from assay.kernel.sample import Sample
 from assay.models.classifier import classifier
 from assay.models.clip import clip
-from assay.models.gridvlm import build as gridvlm
 from assay.models.preprocessing import Preprocessing
 from assay.models.torch_model import TorchModel
 from assay.models.vlm import vlm
@@ -49,12 +48,6 @@ def _llava() -> TorchModel:
     return vlm(make_module(processor, decoder=(5, 32)), processor, name="tiny-llava")
 
 
-def _gridvlm() -> TorchModel:
-    """Its architecture; whether its weights are there does not matter here."""
-    torch.manual_seed(0)
-    return vlm(gridvlm.make_model(), gridvlm.make_processor(), name="gridvlm")
-
-
 def _clip() -> TorchModel:
     return clip(*tiny_vlms.make_clip("clip"), labels=LABELS, name="tiny-clip")
 
@@ -78,7 +71,7 @@ BUILDERS: dict[str, Callable[[], Any]] = {
     ),
     "gridprog": lambda: assay.load_model("gridprog.pure"),
     "gridnet": lambda: assay.load_model("gridnet.pure"),
-    "gridvlm": _gridvlm,
+    "gridvlm": lambda: assay.load_model("gridvlm.pure"),
     "llava": _llava,
     "clip": _clip,
     **{kind: partial(_tiny, kind) for kind in DYNAMIC},
@@ -117,4 +110,4 @@ def targets(key: str, n: int = 3) -> list[str]:
         return list(LABELS)[:n]
     if key in DYNAMIC:
         return list(tiny_vlms.ANSWERS)[:n]
-    return ["3", "1", "2"][:n] if key == "gridvlm" else list(model(key).answer(samples(key, n)))
+    return list(model(key).answer(samples(key, n)))

@@ -6,11 +6,14 @@ import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import tiny_vlms
 import torch
 from safetensors.torch import save_file
 
 from assay.kernel.errors import BadInput, UnknownName
+from assay.kernel.sample import Sample
 from assay.models import load_model, recipe
 from assay.models.classifier_recipe import ClassifierRecipe
 from assay.models.local_weights import local_weights, read_weights
@@ -122,6 +125,29 @@ def test_without_network_it_says_what_to_download_and_where(tmp_path: Path, monk
     )
     assert str(tmp_path / "deit-tiny") in str(error.value)
     assert "no route to host" in str(error.value)
+
+
+def test_a_clip_of_this_machine_knows_the_classes_of_coco_stuff(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A directory as `hf download` leaves it, under the name of the entry: no hub is asked."""
+    monkeypatch.setenv("ASSAY_WEIGHTS", str(tmp_path))
+    file = tmp_path / "mine.yaml"
+    file.write_text(
+        "tiny: {about: a tiny one, task: matching, model: clip, input: 64, grid: [4, 4], parameters: {path: no/where, "
+        "labels: coco-stuff, layer: vision_model.encoder.layers.0.layer_norm1}, fetch: 'https://huggingface.co/no/where'}\n"
+    )
+    module, processor = tiny_vlms.make_clip("clip")
+    module.save_pretrained(tmp_path / "tiny")
+    processor.save_pretrained(tmp_path / "tiny")
+    found = ZooRecipe("tiny", file=str(file))
+    assert found.to_fetch is None
+    assert "mean 0.4815, 0.4578, 0.4082" in found.sees
+    loaded: Any = found.load()
+    assert len(loaded.labels) == 182
+    assert loaded.layers["vision.last"] == "vision_model.encoder.layers.0.layer_norm1"
+    [best] = loaded.ranking([Sample("s", np.zeros((64, 64, 3), np.uint8))], 3)
+    assert {label for label, _ in best} <= set(loaded.labels)
 
 
 def test_what_is_to_fetch_is_known_before_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -151,8 +151,8 @@ def direction_error(
     true = np.degrees(np.arctan2(-step[:, 1] * _aspects(aspect, n), step[:, 0]))  # creg2026 Eq. 5
     centres = np.arange(sectors) * (360 / sectors)
     if estimator == "peak":
-        value = _circular_distance(centres[np.nan_to_num(shares).argmax(-1)], true)
         peaks = shares >= shares.max(-1, keepdims=True) - 1e-12
+        value = _circular_distance(peaks @ centres, true)  # one peak: its centre
         shared = np.flatnonzero(peaks.sum(-1) > 1)
         errors = np.where(peaks[shared], _circular_distance(centres, true[shared, None]), 0.0)
         value[shared] = errors.sum(-1) / peaks[shared].sum(-1)

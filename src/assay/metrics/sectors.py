@@ -55,6 +55,8 @@ def _slopes(sectors: int) -> tuple[Floats, int, int]:
     slopes = np.zeros((2, max(easts, sectors - easts), 1, 1))
     slopes[0, :easts, 0, 0] = np.tan(2 * np.pi * turns[:easts])
     slopes[1, : sectors - easts, 0, 0] = np.tan(2 * np.pi * turns[easts:])
+    if np.allclose(slopes[0], slopes[1], rtol=1e-12, atol=0):  # rays that go on to the other side; but for rounding
+        slopes[1] = slopes[0]
     return slopes, easts, first
 
 
@@ -68,8 +70,12 @@ def rays_around(at: Floats, precision: Floats, aspect: Floats, sectors: int, siz
         along, across = np.exp(up**2 * (-precision / 2)), np.exp(right**2 * (-precision / 2))
     slopes, easts, first = _slopes(sectors)
     east = right >= 0
-    crossing = np.where(east, slopes[0], slopes[1])
-    crossing *= right / -aspect
+    level = right / -aspect
+    if np.array_equal(slopes[0], slopes[1]):  # for every multiple of four sectors
+        crossing = level * slopes[0]
+    else:
+        crossing = np.where(east, slopes[0], slopes[1])
+        crossing *= level
     crossing += y + 0.5
     np.clip(crossing, 0, height + 0.5, out=crossing)
     hit = (up[:, on] == 0).argmax(0), (right[:, on] == 0).argmax(0)
@@ -88,7 +94,7 @@ def sector_mass(
     n, height, width = maps.shape
     step = max(1, _BLOCK // (height * width))
     memory = np.empty((height + 1) * width * min(step, max(n, 1)))
-    found = np.empty((n, sectors))
+    found = np.empty((sectors, n))
     for start in range(0, n, _JOINED * step):
         part = slice(start, min(start + _JOINED * step, n))
         rays = rays_around(at[:, part], precision[part], aspect[part], sectors, (height, width))
@@ -101,8 +107,8 @@ def sector_mass(
             places += np.arange(width * m).reshape(width, m)
             above[:, :, some] = running.take(places, mode="clip")  # without a mode, take would copy
             whole[:, some] = running[-1]
-        found[part] = _differences(np, above, whole, rays.east, rays.west, rays).T
-    return found
+        found[:, part] = _differences(np, above, whole, rays.east, rays.west, rays)
+    return found.T  # maps last in memory: whoever sums over sectors adds whole rows
 
 
 def _running(maps: npt.NDArray[np.floating[Any]], rays: Rays, some: slice, memory: Floats) -> Floats:

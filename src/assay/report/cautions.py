@@ -39,7 +39,8 @@ def cautions(evidence: Evidence, main: Sequence[Board]) -> list[Caution]:
 
 def _unfinished(evidence: Evidence) -> list[Caution]:
     found = []
-    done = {cell["id"] for shard in evidence.shards for cell in shard.view.cells}
+    done = set(evidence.scores["cell"].unique())  # a recorded run has rows and no shards; a cell may have no rows
+    done |= {cell["id"] for shard in evidence.shards for cell in shard.view.cells}
     for name, run in zip(evidence.names, evidence.runs, strict=True):
         wanted = set(run.manifest["cells"])
         missing = len(wanted - done)

@@ -1,0 +1,93 @@
+"""A page per run recorded with Assay, made whenever the docs are built (a MkDocs hook): what it shows, in words, the
+paper's claims beside it, and the whole report behind a link."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from assay.kernel.errors import AssayError
+from assay.kernel.finding import Finding
+from assay.protocols.paper import RECORDED, paper, papers
+from assay.report import report
+from assay.results.run import load_run
+
+BESIDE = "Beside paper"  # sections that the claims below stand for
+LONGEST = 30  # rows of a table that a page has room for
+
+
+def names() -> list[str]:
+    return sorted(path.parent.name for path in RECORDED.glob("*/spec.json"))
+
+
+def on_config(config: Any) -> Any:
+    """Recorded runs get a place of their own in the menu, before the benchmarks."""
+    listed = [{name: f"runs/{name}.md"} for name in names()]
+    place = next((k for k, entry in enumerate(config["nav"]) if "Benchmarks" in entry), len(config["nav"]))
+    if listed:
+        config["nav"].insert(place, {"Recorded runs": listed})
+    return config
+
+
+def on_files(files: Any, config: Any) -> Any:
+    from mkdocs.structure.files import File
+
+    for name in names():
+        files.append(File.generated(config, f"runs/{name}.md", content=page(name)))
+    return files
+
+
+def on_post_build(config: Any) -> None:
+    for name in names():
+        report([RECORDED / name], Path(config["site_dir"]) / "runs" / name / "page")
+
+
+def page(name: str) -> str:
+    """The recorded run of a protocol as Markdown."""
+    run = load_run(RECORDED / name)
+    lines = [
+        f"# Recorded: {name}",
+        "",
+        f"{run.spec.get('about', '')}. {len(run.scores()):,} rows, which travel with the package. "
+        '<a href="page/index.html">The whole report</a> has every table and figure.',
+        "",
+    ]
+    for finding in run.findings():
+        if not finding.section.startswith(BESIDE):
+            lines += _finding(finding)
+    lines += _claims(name)
+    return "\n".join(lines)
+
+
+def _finding(finding: Finding) -> list[str]:
+    lines = ["", f"## {finding.title}", "", finding.about, "", *(f"- {_text(said)}" for said in finding.sentences), ""]
+    if finding.rows and len(finding.rows) <= LONGEST:
+        lines += _table(finding)
+    elif finding.rows:
+        lines.append(f"*{len(finding.rows)} rows, in the report.*")
+    return lines
+
+
+def _claims(protocol: str) -> list[str]:
+    number = next((number for number, name in papers().items() if name == protocol), None)
+    if number is None:
+        return []
+    try:
+        comparison = paper(number)
+    except AssayError as error:
+        return ["", f"## The claims of paper {number}", "", str(error)]
+    counted = ", ".join(f"{n} {verdict}" for verdict, n in comparison.counts().items())
+    return ["", f"## The claims of paper {number}", "", f"{counted}.", "", *_table(comparison.findings("")[0])]
+
+
+def _table(finding: Finding) -> list[str]:
+    head = [f"| {' | '.join(map(_text, finding.columns))} |", f"|{'---|' * len(finding.columns)}"]
+    return [*head, *(f"| {' | '.join(_cell(value) for value in row)} |" for row in finding.rows), ""]
+
+
+def _cell(value: Any) -> str:
+    return "–" if value is None else f"{value:.3g}" if isinstance(value, float) else _text(str(value))
+
+
+def _text(text: str) -> str:
+    return text.replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")
