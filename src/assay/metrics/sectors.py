@@ -98,16 +98,16 @@ def sector_mass(
     for start in range(0, n, _JOINED * step):
         part = slice(start, min(start + _JOINED * step, n))
         rays = rays_around(at[:, part], precision[part], aspect[part], sectors, (height, width))
-        above, whole = np.empty(rays.above.shape), np.empty(rays.east.shape)
-        for first in range(0, whole.shape[1], step):
-            some = slice(first, min(first + step, whole.shape[1]))
+        passed = np.empty((rays.easts + rays.wests + 2, rays.along.shape[1]))
+        for first in range(0, passed.shape[1], step):
+            some = slice(first, min(first + step, passed.shape[1]))
             running = _running(maps[part][some], rays, some, memory)
             m = running.shape[2]
             places = rays.above[:, :, some] * (width * m)
             places += np.arange(width * m).reshape(width, m)
-            above[:, :, some] = running.take(places, mode="clip")  # without a mode, take would copy
-            whole[:, some] = running[-1]
-        found[:, part] = _differences(np, above, whole, rays.east, rays.west, rays)
+            above = running.take(places, mode="clip")  # without a mode, take would copy
+            _passed(np, above, running[-1], rays.east[:, some], rays.west[:, some], rays, passed[:, some])
+        found[:, part] = _differences(np, passed, rays)
     return found.T  # maps last in memory: whoever sums over sectors adds whole rows
 
 
@@ -142,17 +142,30 @@ def sector_mass_of_tensor(torch: ModuleType, maps: Array, rays: Rays) -> Array:
     n, width = evidence.shape[2], evidence.shape[1]
     places = rays.above * (width * n) + np.arange(width * n).reshape(width, n)
     above = running.take(torch.as_tensor(places, device=maps.device))
-    return _differences(torch, above, running[-1], like(rays.east), like(rays.west), rays)
+    return _differences(torch, _passed(torch, above, running[-1], like(rays.east), like(rays.west), rays), rays)
 
 
-def _differences(xp: ModuleType, above: Array, whole: Array, east: Array, west: Array, rays: Rays) -> Array:
-    """Sums (sectors, n) from what lies above each ray (k, w, n) and in each column (w, n).
+def _passed(
+    xp: ModuleType, above: Array, whole: Array, east: Array, west: Array, rays: Rays, out: Floats | None = None
+) -> Array:
+    """Sums (easts + wests + 2, n) of what lies above each ray to the right and to the left, and of each whole half,
+    from what lies above each ray (k, w, n) and in each column (w, n)."""
+    parts = (
+        xp.einsum("kwn,wn->kn", above[: rays.easts], east),
+        xp.einsum("kwn,wn->kn", above[: rays.wests], west),
+        xp.einsum("wn,wn->n", whole, east)[None],
+        xp.einsum("wn,wn->n", whole, west)[None],
+    )
+    return xp.concatenate(parts) if out is None else xp.concatenate(parts, out=out)
+
+
+def _differences(xp: ModuleType, passed: Array, rays: Rays) -> Array:
+    """Sums (sectors, n) from those of `_passed`.
 
     To the right angles grow upwards, to the left downwards; the halves share the sectors straight up and down.
     """
-    all_east, all_west = (whole * east).sum(0)[None], (whole * west).sum(0)[None]
-    past_east = xp.einsum("kwn,wn->kn", above[: rays.easts], east)
-    past_west = all_west - xp.einsum("kwn,wn->kn", above[: rays.wests], west)
+    past_east, all_east, all_west = passed[: rays.easts], passed[-2:-1], passed[-1:]
+    past_west = all_west - passed[rays.easts : -2]
     none = all_east * 0
     east_steps = xp.concatenate([all_east, past_east]) - xp.concatenate([past_east, none])
     west_steps = xp.concatenate([all_west, past_west]) - xp.concatenate([past_west, none])

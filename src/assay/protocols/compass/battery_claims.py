@@ -12,6 +12,8 @@ from assay.protocols.compass import synthetic
 from assay.protocols.compass.judging import judged, real_rows
 from assay.protocols.compass.robustness import WIDTHS
 
+NONE = 0.01  # degrees: less is rounding
+
 
 def intervention_claims(shown: dict[str, pd.DataFrame]) -> Iterator[Claim]:
     text, said = "The compass hardly reacts to the probed answer", "PTA 24.9 % (chance 25), JSD 0.004"
@@ -102,7 +104,7 @@ def reading_claims(shown: dict[str, pd.DataFrame]) -> Iterator[Claim]:
         yield Claim(
             "Turning the maps by a quarter costs direction", "table 7", "71.4 to 80.6 degrees",
             f"{turned['change'].min():+.1f} to {turned['change'].max():+.1f} degrees",
-            judged(turned["low"] > 0, turned["high"] < 0),
+            judged(turned["low"] > NONE, turned["high"] < -NONE),
             f"clearly worse in {int((turned['low'] > 0).sum())} of {len(turned)} rows",
         )  # fmt: skip
     settings = real_rows(shown.get("Other settings"))
@@ -112,10 +114,10 @@ def reading_claims(shown: dict[str, pd.DataFrame]) -> Iterator[Claim]:
     narrow, coarse, moved = by["width 0.3"], by["sectors 4"], by["box noise 50"]
     wide = pd.concat([by[f"width {r:g}"] for r in WIDTHS if r > 0.3])
     yield Claim("A width of 0.3 is too narrow", "D.1", "consistently worse", _changes(narrow),
-                judged(narrow["low"] > 0, narrow["high"] < 0))  # fmt: skip
+                judged(narrow["low"] > NONE, narrow["high"] < -NONE))  # fmt: skip
     yield Claim("Widths of 0.6 to 2.0 read alike", "D.1", "within 3 degrees", _changes(wide), _within(wide, 3.0))
     yield Claim("Four sectors are too coarse", "D.1", "worse than eight", _changes(coarse),
-                judged(coarse["low"] > 0, coarse["high"] < 0))  # fmt: skip
+                judged(coarse["low"] > NONE, coarse["high"] < -NONE))  # fmt: skip
     oracle = settings[settings["setting"] == "oracle at box noise 50"]["dae"].mean()
     yield Claim(
         "Boxes that are 50 pixels off hardly matter", "D.2", "3.7 degrees at most, the geometry oracle 24.2",

@@ -22,8 +22,8 @@ def best_finding(scores: pd.DataFrame) -> Finding | None:
     sentences, figures = [], []
     for dataset, part in best.groupby("dataset"):
         figures.append(Figure(f"Accuracy and direction on {dataset}", "points", "accuracy", "DAE", tuple(
-            Series(str(row["model"]), (float(row["accuracy"]),), (float(row["dae"]),), (float(row["dae low"]),),
-                   (float(row["dae high"]),)) for _, row in part.iterrows()
+            Series(str(row["model"]), (round(float(row["accuracy"]), 3),), (float(row["dae"]),),
+                   (float(row["dae low"]),), (float(row["dae high"]),)) for _, row in part.iterrows()
         )))  # fmt: skip
         first, last = part.iloc[0], part.iloc[-1]
         if last["accuracy"] > first["accuracy"]:

@@ -11,7 +11,7 @@ import pandas as pd
 from assay.kernel.finding import Figure, Finding, Series
 from assay.protocols.compass.centres import CENTRES
 from assay.protocols.compass.robustness import NOISES, READINGS, SECTOR_COUNTS, WIDTHS
-from assay.protocols.compass.tables import GROUP, is_control, plain, stream
+from assay.protocols.compass.tables import BOX, GROUP, is_control, plain, stream
 from assay.statistics import kendall, paired_difference, sign_flip_test
 
 Floats = npt.NDArray[np.float64]
@@ -92,15 +92,16 @@ def settings_finding(frame: pd.DataFrame, detail: Floats, errors: Floats) -> Fin
     table = pd.DataFrame(rows, columns=list(names))
     kinds = ("width", WIDTHS, "sigma_r"), ("sectors", SECTOR_COUNTS, "sectors"), ("box noise", NOISES, "pixels")
     figures = []
-    for prefix, values, unit in kinds:
-        lines = []
-        for (model, dataset, explainer), part in table.groupby(GROUP):
-            if is_control(str(explainer)) and explainer != "control/box_only":
-                continue
-            by = part.set_index("setting")["dae"]
-            found = tuple(float(by[f"{prefix} {v:g}"]) for v in values)
-            lines.append(Series(f"{explainer}, {model}, {dataset}", tuple(values), found))
-        figures.append(Figure(f"DAE by {prefix}", "lines", unit, "degrees", tuple(lines)))
+    for (model, dataset), whole in table.groupby(["model", "dataset"]):
+        for prefix, values, unit in kinds:
+            lines = []
+            for explainer, part in whole.groupby("explainer"):
+                if is_control(str(explainer)) and explainer != BOX:
+                    continue
+                by = part.set_index("setting")["dae"]
+                lines.append(Series(str(explainer), tuple(values), tuple(float(by[f"{prefix} {v:g}"]) for v in values)))
+            title = f"DAE by {prefix}: {model} on {dataset}"
+            figures.append(Figure(title, "lines", unit, "degrees", tuple(lines)))
     real = table[~table["explainer"].map(is_control)]
     usual = real[real["setting"].isin([f"width {r:g}" for r in WIDTHS if r > 0.3])].dropna(subset=["change"])
     said = (

@@ -81,7 +81,7 @@ def gains_finding(scores: pd.DataFrame) -> Finding | None:
     figures = []
     for (dataset, base), part in table.groupby(["dataset", "base"], sort=False):
         points = tuple(
-            Series(str(name), tuple(map(float, one["accuracy"])), tuple(map(float, one["dae"])))
+            Series(str(name), tuple(round(float(x), 3) for x in one["accuracy"]), tuple(map(float, one["dae"])))
             for name, one in part.groupby("objective", sort=False)
         )
         figures.append(Figure(f"Accuracy and DAE of {base} on {dataset}, a point per explainer", "points", "accuracy",

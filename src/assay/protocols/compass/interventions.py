@@ -121,10 +121,13 @@ def swap_finding(frame: pd.DataFrame, shares: Floats, around_target: Floats) -> 
                      two.high, one.n))  # fmt: skip
     names = (*GROUP, "shift", "sd", "shift of the centre alone", "shift at the same centre", "low", "high", "n")
     table = pd.DataFrame(rows, columns=list(names))
-    series = tuple(
-        Series(name, tuple(f"{row.explainer}, {row.model}" for row in table.itertuples()), tuple(table[name]))
-        for name in ("shift", "shift of the centre alone", "shift at the same centre")
-    )
+    figures = tuple(
+        Figure(f"Role swap: {model} on {dataset}", "bars", "", "degrees", tuple(
+            Series(name, tuple(part["explainer"]), tuple(map(float, part[name])))
+            for name in ("shift", "shift of the centre alone", "shift at the same centre")
+        ), lines=(("random peaks", 90.0),))
+        for (model, dataset), part in table.groupby(["model", "dataset"])
+    )  # fmt: skip
     real = table[~table["explainer"].map(is_control)]
     reacting = real[real["low"] > 0]["explainer"].unique().tolist()
     return Finding(
@@ -134,7 +137,7 @@ def swap_finding(frame: pd.DataFrame, shares: Floats, around_target: Floats) -> 
         "read from the other object; `at the same centre` is what the question itself changes. Random peaks shift 90.",
         (f"The question alone moves the peak for {', '.join(reacting)}." if reacting
          else "The question alone moves no peak.",), names, plain(table), section="Interventions",
-        figures=(Figure("Role swap", "bars", "", "degrees", series, lines=(("random peaks", 90.0),)),),
+        figures=figures,
     )  # fmt: skip
 
 
