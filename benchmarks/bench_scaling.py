@@ -194,7 +194,8 @@ def draw(
     figure, (left, right) = plt.subplots(1, 2, figsize=(9.5, 3.4), constrained_layout=True)
     left.plot(*zip(*told, strict=True), "-", color="#888888", label="forecast from the run with one worker")
     left.plot(list(took), list(took.values()), "o", color="#1b6ca8", label="measured")
-    left.set(xlabel="workers", ylabel="seconds", ylim=(0, None), xscale="log")
+    highest = max(*took.values(), *(seconds for _, seconds in told))
+    left.set(xlabel="workers", ylabel="seconds", ylim=(0, 1.15 * highest), xscale="log")
     left.set_xticks([n for n, _ in told], [str(n) for n, _ in told])
     left.minorticks_off()
     for (name, seen), colour in zip(

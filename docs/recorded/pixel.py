@@ -1,9 +1,10 @@
-"""Keeps two runs on CIFAR-10 as the one that `assay paper 004` reads when no run is named.
+"""Keeps runs on CIFAR-10 as the one that `assay paper 004` reads when no run is named.
 
-    python docs/recorded/pixel.py runs/pixel-cifar10 runs/pixel-cifar10-clean src/assay/recorded/pixel
+    python docs/recorded/pixel.py src/assay/recorded/pixel runs/pixel-cifar10 runs/pixel-cifar10-clean ...
 
-The first has the classifiers that were trained on the shortcut with all explainers. The second has one that was trained
-on clean images: nothing is to be explained there, so it has no explainer but noise, and all test images instead.
+The first has classifiers that were trained on the shortcut, with all explainers; further ones may have other models and
+other images. A classifier that was trained on clean images has nothing to be explained, so noise is its only explainer,
+on all test images instead.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from assay.results.store import Store
 
 
 class Joined(Run):
-    """Rows of both runs; explainers that failed on a model altogether are left out there."""
+    """Rows of several runs; explainers that failed on a model altogether are left out there."""
 
-    def __init__(self, first: Run, second: Run) -> None:
-        super().__init__(first.store)
-        self.__dict__["runs"] = (first, second)
+    def __init__(self, runs: list[Run]) -> None:
+        super().__init__(runs[0].store)
+        self.__dict__["runs"] = runs
 
     def scores(self) -> pd.DataFrame:
         frames = []
@@ -44,13 +45,16 @@ class Joined(Run):
         return keys.reset_index(drop=True), values
 
 
-def main(first: str, second: str, out: str) -> None:
-    runs = load_run(first), load_run(second)
-    joined = Joined(*runs)
+def main(out: str, *names: str) -> None:
+    runs = [load_run(name) for name in names]
+    joined = Joined(runs)
     kept = record(joined, out, details=("dominant",))
     store = Store(out)
+    explainers = {str(each): each for run in runs for each in run.spec["explainers"]}
     models = [model for run in runs for model in run.spec["models"]]
-    store.write_json("spec.json", {**runs[0].spec, "models": models})
+    spec = {key: value for key, value in runs[0].spec.items() if key != "limit"}  # runs may differ in it
+    store.write_json("spec.json", {**spec, "models": models, "explainers": list(explainers.values())})
+    store.write_json("manifest.json", {**runs[0].manifest, "command": "assay run pixel-cifar10"})
     store.write_json("findings.json", [finding.plain() for finding in Pixel().findings(joined)])
     print(f"{len(kept.scores())} rows in {out}")
 

@@ -56,3 +56,11 @@ def test_it_keeps_what_the_model_can_do_and_says_what_it_is() -> None:
     assert made.capabilities == recipe("gridprog.spur").capabilities
     with pytest.raises(BadInput, match="at most 1"):
         recipe("randomised", share=0.0)
+
+
+def test_wrapped_modules_are_shuffled_too() -> None:
+    model = load_model("randomised", of="classifier")
+    assert model.name == "resnet18 randomised (cascading 1)"
+    before, after = (m.module.fc.weight.detach() for m in (load_model("classifier"), model))
+    assert not torch.equal(before, after)
+    torch.testing.assert_close(before.flatten().sort().values, after.flatten().sort().values)

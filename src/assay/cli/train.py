@@ -65,8 +65,15 @@ def verify(
     from assay.models import load_model
     from assay.models.verify import verify as prove
 
-    proof = prove(load_model(model), n_per_bucket=per_bucket, seed=seed)
-    typer.echo(str(proof))
+    def tell(done: int, of: int) -> None:
+        typer.echo(f"bucket {done} of {of}", err=True)
+
+    proof = prove(load_model(model), n_per_bucket=per_bucket, seed=seed, progress=tell)
+    columns = ["test", "mode", "bucket", "of", "the truth", "what the words match", "unchanged"]
+    rows = [[r.test, r.mode, r.bucket, str(r.n), *map(_share, (r.truth, r.shortcut, r.unchanged))] for r in proof.rows]
+    print_table(columns, rows, title="share of answers that are")
+    print_table(["claim", "seen", "holds"], [[c.says, c.seen, "yes" if c.ok else "NO"] for c in proof.checks])
+    typer.echo(proof.verdict)
     if not proof.ok:
         raise typer.Exit(1)
 
@@ -76,6 +83,10 @@ def _train(architecture: str, mode: str, recipe: Path | None, out: Path | None, 
 
     where = train(architecture, mode, recipe, out, resume=not fresh, devices=devices, progress=_show)
     print_table(["what", "where"], [["weights, card and learning curve", str(where)]])
+
+
+def _share(value: float) -> str:
+    return "-" if value != value else f"{value:.1%}"
 
 
 def _show(event: Event) -> None:

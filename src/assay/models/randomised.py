@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass, replace
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -69,5 +69,7 @@ class Randomised:
             if number < last if self.how == "cascading" else number == last - 1:
                 order = generator(self.seed, str(number), "randomised").permutation(tensor.numel())
                 tensor.data = tensor.detach().flatten()[np.ascontiguousarray(order)].reshape(tensor.shape)
-        model.name = self.label  # type: ignore[misc]  # adapters hold a plain attribute
+        if is_dataclass(model) and not isinstance(model, type):  # wrapped modules are frozen
+            return replace(model, name=self.label)
+        model.name = self.label  # type: ignore[misc]  # the twins hold a plain attribute
         return model

@@ -14,7 +14,7 @@ from assay.models.training import checkpoint, load_recipe, train
 from assay.models.training.evaluation import evaluate
 from assay.models.training.loop import build_trainee, learning_rate, make_optimizer, run
 from assay.models.training.progress import Event
-from assay.models.training.recipe import MODES, Recipe, parse_recipe
+from assay.models.training.recipe import MODES, Recipe, Refinement, parse_recipe
 
 RECIPE = Recipe(
     "gridnet", "pure", steps=8, batch=8, chunk=3, warmup=2, decay_steps=3, grounding_steps=2, detected=4,
@@ -80,7 +80,7 @@ def test_the_last_stage_touches_nothing_before_it(
     tmp_path: Path, finished: tuple[Path, dict[str, torch.Tensor], list[Event]]
 ) -> None:
     """A finished run can be refined; begun from the start with that stage, it ends with the same weights."""
-    refined = dataclasses.replace(RECIPE, refine_steps=3, changed=0.5)
+    refined = dataclasses.replace(RECIPE, refine=(Refinement(3, changed=0.5),))
     shutil.copytree(finished[0], tmp_path / "later")
     later = run(refined, tmp_path / "later")
     events: list[Event] = []
@@ -88,7 +88,9 @@ def test_the_last_stage_touches_nothing_before_it(
     assert not same(later.state_dict(), finished[1])
     assert (events[-1].step, events[-1].phase) == (11, "changes")
     with pytest.raises(BadInput, match="begun to fall"):
-        run(dataclasses.replace(refined, refine_steps=4), tmp_path / "later")
+        run(dataclasses.replace(refined, refine=(Refinement(4, changed=0.5),)), tmp_path / "later")
+    twice = dataclasses.replace(refined, refine=(*refined.refine, Refinement(2, changed=0.0, compare=3.0)))
+    assert same(run(twice, tmp_path / "later").state_dict(), run(twice, tmp_path / "twice").state_dict())
 
 
 def test_another_recipe_is_refused(finished: tuple[Path, dict[str, torch.Tensor], list[Event]]) -> None:

@@ -67,9 +67,9 @@ class PixelRecipe:
     def trunk(self) -> int:
         return max(self.steps - self.decay_steps, 0)
 
-    @property
-    def end(self) -> str:
-        return digest([self.steps, self.decay_steps])
+    def schedule(self, step: int) -> str:
+        """Name of what decided the learning rate of the steps before this one, beyond the trunk."""
+        return "" if step <= self.trunk else digest([self.steps, self.decay_steps])
 
     @property
     def identity(self) -> str:

@@ -18,12 +18,12 @@ from assay.datasets.grid.scenes import ANCHOR, DISTRACTOR, TARGET, SceneBatch
 from assay.kernel.sample import split_words
 from assay.models.gridnet.vocabulary import number_words
 from assay.models.training.changes import change, relation_holds
-from assay.models.training.recipe import Recipe
+from assay.models.training.recipe import Recipe, Refinement
 
 # Seeds of training streams start here. Evaluation seeds are small numbers, so the two never meet.
 FIRST_TRAINING_SEED = 2**32
 MOST_ANCHORS = 4
-CHANGED_DIRECTIONS = 4.0  # how much more often REL comes in the last stage
+CHANGED_DIRECTIONS = 4.0  # how much more often REL comes in refinements
 BUCKETS = buckets()
 ZERO_STATES = ("white", "grey", "black", "blur")
 
@@ -108,10 +108,8 @@ def shares(recipe: Recipe, chunk: int) -> Ints:
     progress = chunk * recipe.chunk / recipe.steps
     deepest = next((stage.depth for stage in recipe.curriculum if progress < stage.until), 3)
     weights = np.array([_weight(parse_bucket(name), recipe, deepest) for name in BUCKETS])
-    if progress >= 1 and recipe.mode == "pure":  # the last stage has most to teach where a place alone gave the answer
-        weights *= [CHANGED_DIRECTIONS if "REL" in name else 1.0 for name in BUCKETS]
-    if progress >= 1:
-        weights *= [recipe.refine_dense if _dense_count(parse_bucket(name)) else 1.0 for name in BUCKETS]
+    if found := recipe.refining(chunk * recipe.chunk):
+        weights *= [_refined(parse_bucket(name), found[0], recipe.mode) for name in BUCKETS]
     exact = weights / weights.sum() * size
     counts = np.floor(exact).astype(np.int64)
     rest = np.argsort(counts - exact, kind="stable")[: size - counts.sum()]
@@ -123,8 +121,12 @@ def _weight(bucket: Bucket, recipe: Recipe, deepest: int) -> float:
     return recipe.emphasis[bucket.depth - 1] if bucket.depth <= deepest else 0.0
 
 
-def _dense_count(bucket: Bucket) -> bool:
-    return bucket.task in ("count", "compare") and bucket.density > 0.5
+def _refined(bucket: Bucket, stage: Refinement, mode: str) -> float:
+    """How much more often a bucket comes in a refinement; directions most, where a place alone gave the answer."""
+    weight = CHANGED_DIRECTIONS if bucket.task == "direction" and mode == "pure" else 1.0
+    if bucket.task in ("count", "compare") and bucket.density > 0.5:
+        weight *= stage.dense
+    return weight * (stage.compare if bucket.task == "compare" else 1.0)
 
 
 @lru_cache(maxsize=4)
@@ -139,9 +141,9 @@ def chunk_of_batches(recipe: Recipe, chunk: int, words: int) -> Batch:
         if count:
             scenes = generate_batch(name, np.arange(first, first + count), seed=seed, mode=recipe.mode)
             more = recipe.enriched
-            if chunk * recipe.chunk >= recipe.steps:
-                scenes = change(scenes, recipe.changed, random)
-                more = max(more, recipe.refine_enriched)
+            if found := recipe.refining(chunk * recipe.chunk):
+                scenes = change(scenes, found[0].changed, random)
+                more = max(more, found[0].enriched)
             part = describe(scenes, words)
             if more and scenes.bucket.task == "count":
                 enrich(part, scenes, more, random)

@@ -55,7 +55,7 @@ def card_text(facts: Facts, evaluations: Sequence[Evaluation]) -> str:
         f"| steps | {recipe.steps} of {recipe.batch} samples ({recipe.steps * recipe.batch:,}), "
         f"the first {recipe.grounding_steps} for grounding alone |",
         *([] if facts.step >= recipe.last else [f"| **unfinished** | stopped at step {facts.step} of {recipe.last} |"]),
-        f"| last stage | {_last_stage(recipe)} |",
+        f"| refined | {_refinement(recipe)} |",
         f"| time | {facts.minutes:.0f} minutes of wall clock |",
         f"| hardware | {facts.hardware} |",
         f"| parameters | {facts.parameters:,} ({facts.size / 1e6:.2f} MB) |",
@@ -74,10 +74,9 @@ def card_text(facts: Facts, evaluations: Sequence[Evaluation]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _last_stage(recipe: Recipe) -> str:
-    if not recipe.refine_steps:
-        return "none"
-    return f"{recipe.refine_steps} steps with {100 * recipe.changed:.0f} % changed questions and scenes"
+def _refinement(recipe: Recipe) -> str:
+    stages = [f"{s.steps} steps with {100 * s.changed:.0f} % changed questions and scenes" for s in recipe.refine]
+    return ", then ".join(stages) or "none"
 
 
 def _claim(recipe: Recipe) -> str:

@@ -17,20 +17,13 @@ _MOMENTS = ("exp_avg", "exp_avg_sq")
 
 
 class Trained(Protocol):
-    """What a checkpoint must know of a recipe: its names, and where its learning rate begins to fall."""
+    """What a checkpoint must know of a recipe: its names, and that of what came to pass before a step."""
 
     @property
     def identity(self) -> str: ...
     @property
     def label(self) -> str: ...
-    @property
-    def steps(self) -> int: ...
-    @property
-    def decay_steps(self) -> int: ...
-    @property
-    def trunk(self) -> int: ...
-    @property
-    def end(self) -> str: ...
+    def schedule(self, step: int) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -51,7 +44,7 @@ def save(directory: Path, recipe: Trained, module: nn.Module, optimizer: torch.o
         tensors |= {f"{key}.{name}": state[key].detach().cpu().contiguous() for key in _MOMENTS if key in state}
     metadata = {
         "recipe": recipe.identity, "label": recipe.label, "step": str(place.step), "seconds": repr(place.seconds),
-        "steps": str(recipe.steps), "decay_steps": str(recipe.decay_steps), "end": recipe.end,
+        "schedule": recipe.schedule(place.step),
     }  # fmt: skip
     directory.mkdir(parents=True, exist_ok=True)
     temporary = directory / f".{NAME}.{os.getpid()}"
@@ -79,7 +72,7 @@ def restore(directory: Path, recipe: Trained, module: nn.Module, optimizer: torc
             "Give the old recipe, another --out, or --fresh."
         )
     place = Place(int(metadata["step"]), float(metadata["seconds"]))
-    if not _continues(metadata, place.step, recipe):
+    if metadata.get("schedule") != recipe.schedule(place.step):
         raise BadInput(
             f"checkpoint {path} stands at step {place.step}, where the learning rate has begun to fall towards another "
             "end than this recipe's. Give the old recipe, another --out, or --fresh."
@@ -94,14 +87,3 @@ def restore(directory: Path, recipe: Trained, module: nn.Module, optimizer: torc
             state = {key: tensors[f"{key}.{name}"].to(parameter.device) for key in _MOMENTS}
             optimizer.state[parameter] = {"step": torch.tensor(float(place.step)), **state}
     return place
-
-
-def _continues(metadata: dict[str, str], step: int, recipe: Trained) -> bool:
-    """Whether this recipe, run from the start, would pass through the checkpoint: same end, or still on the part of
-    the run that no end has touched. The last stage touches nothing before it."""
-    steps, decay_steps = int(metadata["steps"]), int(metadata["decay_steps"])
-    if metadata.get("end") == recipe.end:
-        return True
-    if (steps, decay_steps) == (recipe.steps, recipe.decay_steps):
-        return step <= steps
-    return step <= min(steps - decay_steps, recipe.trunk)

@@ -34,9 +34,10 @@ def build_trainee(recipe: Recipe) -> Trainee:
 
 
 def learning_rate(recipe: Recipe, step: int) -> float:
-    """Linear warm-up, a level trunk, then linear decay to zero; the last stage again rises and decays."""
-    if step >= recipe.steps:
-        return recipe.refine_rate * min((step - recipe.steps + 1) / 50, (recipe.last - step) / recipe.refine_steps)
+    """Linear warm-up, a level trunk, then linear decay to zero; each refinement again rises and decays."""
+    if found := recipe.refining(step):
+        stage, first = found
+        return stage.rate * min((step - first + 1) / 50, (first + stage.steps - step) / stage.steps)
     up = (step + 1) / max(recipe.warmup, 1)
     down = (recipe.steps - step) / max(recipe.decay_steps, 1)
     return recipe.learning_rate * min(up, down, 1.0)

@@ -14,7 +14,6 @@ from assay.kernel.identity import digest
 
 ARCHITECTURES = ("gridnet", "gridvlm")
 MODES = ("pure", "spur")
-LAST_STAGE = ("refine_steps", "refine_rate", "changed", "refine_enriched", "refine_dense")
 
 
 @dataclass(frozen=True)
@@ -23,6 +22,18 @@ class Stage:
 
     until: float
     depth: int
+
+
+@dataclass(frozen=True)
+class Refinement:
+    """A stage after the main run: changed questions and scenes, a learning rate that rises and falls to zero."""
+
+    steps: int
+    rate: float = 4e-4
+    changed: float = 0.4  # share of changed samples
+    enriched: float = 0.0  # like the recipe's, in this stage
+    dense: float = 1.0  # how much more often dense scenes are counted
+    compare: float = 1.0  # how much more often counts are compared
 
 
 @dataclass(frozen=True)
@@ -48,11 +59,7 @@ class Recipe:
     enriched: float = 0.0  # share of counting questions whose scene is given more targets, for counts beyond the data's
     emphasis: tuple[float, float, float] = (1.0, 1.0, 1.0)  # how often depth 1, 2, 3
     curriculum: tuple[Stage, ...] = ()
-    refine_steps: int = 0  # a last stage with changed questions and scenes, at a lower learning rate that falls to zero
-    refine_rate: float = 4e-4
-    changed: float = 0.4  # share of changed samples in that stage
-    refine_enriched: float = 0.0  # like `enriched`, in that stage alone
-    refine_dense: float = 1.0  # how much more often dense scenes are counted in that stage
+    refine: tuple[Refinement, ...] = ()
     detected: int = 8  # samples of each batch that the object queries are trained on (gridnet)
     roles: float = 2.0  # weight of the supervision by role
     checkpoint_minutes: float = 3.0
@@ -66,9 +73,14 @@ class Recipe:
         for name in ("steps", "batch", "chunk", "evaluate_every"):
             if getattr(self, name) < 1:
                 raise BadInput(f"recipe: {name} must be 1 or more; got {getattr(self, name)}.")
-        for name in ("altered", "enriched", "changed", "refine_enriched"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise BadInput(f"recipe: {name} is a share from 0 to 1; got {getattr(self, name)}.")
+        shares = {"altered": self.altered, "enriched": self.enriched}
+        for place, stage in enumerate(self.refine):
+            shares |= {f"refine[{place}].changed": stage.changed, f"refine[{place}].enriched": stage.enriched}
+            if stage.steps < 1:
+                raise BadInput(f"recipe: refine[{place}].steps must be 1 or more; got {stage.steps}.")
+        for name, share in shares.items():
+            if not 0 <= share <= 1:
+                raise BadInput(f"recipe: {name} is a share from 0 to 1; got {share}.")
         if not 0 < self.detected <= self.batch:
             raise BadInput(f"recipe: detected must lie between 1 and batch = {self.batch}; got {self.detected}.")
 
@@ -79,14 +91,30 @@ class Recipe:
     @property
     def last(self) -> int:
         """Steps in all."""
-        return self.steps + self.refine_steps
+        return self.steps + sum(stage.steps for stage in self.refine)
 
-    @property
-    def end(self) -> str:
-        """Name of how the run ends: the fall of the learning rate, then the last stage."""
-        last = [self.refine_steps, self.refine_rate, self.changed, *filter(None, [self.refine_enriched])]
-        last += [self.refine_dense] if self.refine_dense != 1 else []
-        return digest([self.steps, self.decay_steps, *last])
+    def refining(self, step: int) -> tuple[Refinement, int] | None:
+        """The stage of refinement that a step belongs to, and the stage's first step; None in the main run."""
+        first = self.steps
+        for stage in self.refine:
+            if first <= step < first + stage.steps:
+                return stage, first
+            first += stage.steps
+        return None
+
+    def schedule(self, step: int) -> str:
+        """Name of whatever has decided the learning rate and the data of the steps before this one, beyond the trunk.
+
+        Recipes that agree in it, and in `identity`, have the same weights there: a run can be prolonged.
+        """
+        if step <= self.trunk:
+            return ""
+        begun, first = [], self.steps
+        for stage in self.refine:
+            if step > first:
+                begun.append(dataclasses.astuple(stage))
+            first += stage.steps
+        return digest([self.steps, self.decay_steps, *begun])
 
     @property
     def trunk(self) -> int:
@@ -98,7 +126,7 @@ class Recipe:
         """Name of what decides the weights along the trunk: how often one looks or saves is left out, and so is the
         end, unless a curriculum is measured by it. A run can thus be prolonged from a checkpoint of its trunk."""
         named = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        for name in ("checkpoint_minutes", "evaluate_every", *LAST_STAGE):
+        for name in ("checkpoint_minutes", "evaluate_every", "refine"):
             del named[name]
         if not self.enriched:  # younger than the first recipes, whose names must stay
             del named["enriched"]

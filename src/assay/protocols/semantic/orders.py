@@ -81,10 +81,12 @@ def widest(
     models = [str(row[0]) for row in table.rows]
     known = images[images["model"].isin(models)]
     wide = known.pivot_table(index="image", columns=["method", "model"], values="sss").dropna()
+    held = list(wide.columns)
     spread = {
-        column: [wide.columns.get_loc((method, model)) for model in models if (method, model) in wide]
-        for column in printed if (method := methods[column]) in known["method"].unique()
-    }  # fmt: skip
+        column: [k for k, (m, model) in enumerate(held) if m == methods[column]]
+        for column in printed
+        if methods[column] in {method for method, _ in held}
+    }
     if name not in spread or len(spread) < 2 or min(map(len, spread.values())) < 2 or len(wide) < 2:
         return Claim(text, where, published, "-", "cannot tell", f"the run lacks these models; see the spec {spec}")
 
