@@ -25,13 +25,10 @@ from assay.datasets.grid.generate import generate
 from assay.explainers.interaction import MultiShap
 from assay.explainers.perturbation import Lime, Occlusion, Rise
 from assay.explainers.shapley import KernelShap
-from assay.kernel.errors import BadInput
 from assay.kernel.sample import Sample
 from assay.models import load_model
 from assay.models.classifier import classifier
-from assay.models.gridvlm.build import make_model, make_processor
 from assay.models.preprocessing import Preprocessing
-from assay.models.vlm import vlm
 from assay.probe import Game, Session, Zero, shapley
 from assay.probe.estimators import kernelshap, permutation, regression
 from assay.probe.evaluator import Evaluator
@@ -153,18 +150,8 @@ def pairwise_loop(session: Session, pairs: list[tuple[int, int]], samples: int, 
     return found
 
 
-def gridvlm() -> Any:
-    """The shipped twin, or one of the same size with random weights: as fast, but what it answers is noise."""
-    try:
-        return load_model("gridvlm.pure")
-    except BadInput:
-        print("  (random weights: no gridvlm.pure is shipped)")
-        torch.manual_seed(0)
-        return vlm(make_model().eval(), make_processor(), name="gridvlm", max_new_tokens=2)
-
-
 def pairs() -> None:
-    model = gridvlm()
+    model = load_model("gridvlm.pure")
     asked = next(s for s in generate("D1_M_F1_d0.3", 20, seed=0) if len(s.words) == 12)
     # at the size the model sees, so that both sides see the same pixels
     sample = replace(asked, image=np.array(Image.fromarray(asked.image).resize((96, 96), Image.Resampling.BILINEAR)))
