@@ -30,15 +30,24 @@ ROOT = HERE.parent
 PACKAGES = ("assay", "numpy", "scipy", "pandas", "pyarrow", "torch", "torchvision", "timm", "transformers", "captum",
             "grad-cam", "quantus", "shapiq", "statsmodels", "scikit-image", "pillow", "ray")  # fmt: skip
 
-GROWTH = [
-    "## How cost grows",
-    "",
-    "![Cost against samples, players, steps, classes and workers](images/growth.png)",
-    "",
-    "Every line is divided by its first point; the dashed one grows in proportion (for workers: falls). Workers: the",
-    "forecast of the cost model; beside measured runs at 1, 2 and 4 it stands in [Scaling](concepts/scaling.md).",
-    "",
-]
+PICTURES = {
+    "growth.png": [
+        "## How cost grows",
+        "",
+        "![Cost against samples, players, steps, classes and workers](images/growth.png)",
+        "",
+        "Every line is divided by its first point; the dashed one grows in proportion (for workers: falls). Workers:",
+        "the forecast of the [cost model](concepts/scaling.md).",
+        "",
+    ],
+    "scaling.png": [
+        "![Measured runs on their forecast, and the papers' grids on up to 1,000 workers](images/scaling.png)",
+        "",
+        "Left: runs of 24 jobs of a second at 1, 2 and 4 workers, on what the cost model makes of the first. Right:",
+        "what it says of the papers' full grids, in shards of 8.",
+        "",
+    ],
+}
 
 
 def scripts(only: list[str]) -> list[Path]:
@@ -129,8 +138,9 @@ def page(kept: Path) -> str:
         rounds = "one round" if len(last) == 1 else f"{len(last)} rounds"
         texts += [f"### {folder.name}", "", f"The last of {rounds}; processes at work or waiting for a core meanwhile: "
                   f"{load.split()[1]}.", "", "```text", said.rstrip(), "```", ""]  # fmt: skip
-    if (ROOT / "docs" / "images" / "growth.png").exists():
-        lines += GROWTH
+    for name, about in PICTURES.items():
+        if (ROOT / "docs" / "images" / name).exists():
+            lines += about
     return "\n".join([*lines, "## What the scripts said", "", *texts]).rstrip() + "\n"
 
 

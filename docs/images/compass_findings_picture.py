@@ -21,8 +21,8 @@ from tests.report.chromium import Browser  # noqa: E402  the tests' browser is f
 
 #: Beginnings of the titles, in the order they are shown.
 SHOWN = (
-    "Signal injection", "Probe agreement", "gridvlm.pure on", "Change of the DAE", "DAE by centre: gridvlm.pure on",
-    "Reasoning twin minus",
+    "Signal injection", "Probe agreement", "gridprog.pure on", "Reasoning twin minus",
+    "DAE by centre: gridprog.pure on", "DAE by damage: gridprog.pure on",
 )  # fmt: skip
 WIDE, HIGH, GAP = 560, 1600, 28
 
