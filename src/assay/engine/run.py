@@ -116,7 +116,7 @@ def _conclude(planned: Plan, finished: Run, log: Log) -> None:
         findings += [finding.plain() for finding in conclude(finished)]
         finished.store.write_json("findings.json", findings)  # a comparison may read them
         if compare is not None:
-            section = f"Beside paper {planned.protocol.paper_number}"
+            section = f"Beside paper {getattr(planned.protocol, 'paper_number', '')}".rstrip()
             findings += [finding.plain() for finding in compare(finished).findings(section)]
     except Exception as error:  # the rows stand, whatever became of their summary
         log("warning", text=f"{'no' if not findings else 'not all'} findings: {type(error).__name__}: {error}")

@@ -102,6 +102,7 @@ class ClassifierRecipe:
         classes = len(self._names) or self.classes
         size: dict[str, Any] = {} if classes is None else {"num_classes": classes}
         torch.manual_seed(self.seed)
+        module: Any
         if library == "transformers":
             from assay.models.hub import load
 
@@ -119,7 +120,7 @@ class ClassifierRecipe:
             raise UnknownName("library", library, ["timm", "torchvision", "transformers"])
         if not timm.is_model(name):
             raise UnknownName("timm model", name, timm.list_models())
-        module: Any = timm.create_model(name, pretrained=self.pretrained, **size)
+        module = timm.create_model(name, pretrained=self.pretrained, **size)
         if self.size is not None and hasattr(module, "set_input_size"):  # a ViT has a place for every patch
             module.set_input_size((self.size, self.size))
         return module, Preprocessing.of_timm(module)

@@ -58,7 +58,7 @@ def shake(model: VLM, what: Lora) -> None:
         for name, weight in model.module.named_parameters():
             if what.shaken and name.startswith(inside) and weight.ndim > 1:
                 drawn = generator(what.seed, name, "compass/shaken").standard_normal(tuple(weight.shape))
-                weight += what.shaken * weight.std() * torch.from_numpy(drawn).to(weight)
+                weight.add_(torch.from_numpy(drawn).to(weight) * weight.std(), alpha=what.shaken)
 
 
 def adapted(model: VLM) -> list[str]:

@@ -81,7 +81,7 @@ def widest(
     models = [str(row[0]) for row in table.rows]
     known = images[images["model"].isin(models)]
     wide = known.pivot_table(index="image", columns=["method", "model"], values="sss").dropna()
-    held = list(wide.columns)
+    held: list[tuple[str, str]] = wide.columns.tolist()
     spread = {
         column: [k for k, (m, model) in enumerate(held) if m == methods[column]]
         for column in printed
