@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -81,7 +82,7 @@ def widest(
     models = [str(row[0]) for row in table.rows]
     known = images[images["model"].isin(models)]
     wide = known.pivot_table(index="image", columns=["method", "model"], values="sss").dropna()
-    held: list[tuple[str, str]] = wide.columns.tolist()
+    held: list[Any] = wide.columns.tolist()
     spread = {
         column: [k for k, (m, model) in enumerate(held) if m == methods[column]]
         for column in printed
