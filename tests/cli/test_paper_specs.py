@@ -30,7 +30,9 @@ def test_dry_run(name: str, tmp_path: Any, capsys: pytest.CaptureFixture[str], m
     said = capsys.readouterr().out
     spec = Spec.read(FULL_SCALE[name])
     planned = plan(spec, strict=False)
-    assert len(planned.explainers) == len(spec.explainers)
+    named = {explainer.name for explainer in spec.explainers}
+    added = set(getattr(planned.protocol, "controls", ())) - named  # controls that every run of a protocol has
+    assert len(planned.explainers) == len(spec.explainers) + len(added)
     assert len(planned.models) + len(planned.datasets) + len(planned.absent) == len(spec.models) + len(spec.datasets)
     assert not planned.unserved
     assert said.count("missing: ") >= len(planned.absent)

@@ -107,7 +107,7 @@ def test_one_step_lowers_every_loss_it_trains() -> None:
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-    assert set(first) == {"glyph", "noun", "anchor", "region", "target", "place", "answer"}
+    assert set(first) == {"glyph", "noun", "anchor", "region", "target", "half 4", "half 5", "place", "answer"}
     for name, value in parts.items():
         assert float(value.detach()) < first[name], name
 

@@ -131,7 +131,7 @@ def test_every_table_and_figure_of_the_paper_is_there(keys: Run, found: list[Fin
 
 def test_findings_are_the_same_whenever_they_are_computed(keys: Run, found: list[Finding]) -> None:
     again = [Finding.read(json.loads(json.dumps(finding.plain()))) for finding in findings(keys)]
-    assert again == found
+    assert again == [finding for finding in found if not finding.section.startswith("Beside paper")]
 
 
 def test_coverage_is_said(tmp_path: Path) -> None:
