@@ -157,7 +157,7 @@ def _tensor_like(array: Array, maps: Array, dtype: bool = False) -> Array:
 
 def tidy(xp: ModuleType, maps: Array, rescale: bool = True) -> tuple[Array, Array]:
     """(maps, usable): rows with NaN or inf and rows of zeros are not usable and become 0, so that no warning, and no
-    NaN gradient, leaks from them. With `rescale`, rows near the ends of the float range are divided by their peak: no
+    NaN gradient, leaks from them. With `rescale`, rows near the ends of the float range are brought near 1: no
     metric on maps depends on the scale, but sums and squares overflow. (Order survives anywhere; division could tie.)
     """
     values = maps if xp is np else maps.detach()
@@ -168,5 +168,7 @@ def tidy(xp: ModuleType, maps: Array, rescale: bool = True) -> tuple[Array, Arra
     if not bool((ordinary if rescale else usable).all()):
         maps = xp.where(usable[:, None], maps, 0.0)
         if rescale:
-            maps = maps / xp.where(usable & ~ordinary, peak, 1.0)[:, None]
+            # by a power of two, which rounds nothing: ties stay ties
+            power = xp.exp2(xp.floor(xp.log2(xp.where(usable & ~ordinary, peak, 1.0))))
+            maps = maps / power[:, None]
     return maps, usable
