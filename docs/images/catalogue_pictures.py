@@ -59,7 +59,7 @@ def main(names: list[str]) -> None:
     drawn_with = json.loads(record.read_text(encoding="utf-8")) if record.is_file() else {}
     drawn = grid.generate("D2_M_F0_d0.3", 8, seed=4)
     samples = [sample for sample in drawn if any(region.role == "target" for region in sample.regions)][:2]
-    sessions = [Session(load_model(name), samples) for name in ("gridprog.pure", "gridnet.pure")]
+    sessions = [Session(load_model(name), samples) for name in ("gridprog.pure", "gridnet.pure", "gridvlm.pure")]
     for name in names or registered("explainer"):
         for session in sessions:
             if registered("explainer")[name].card.needs - session.model.capabilities:
