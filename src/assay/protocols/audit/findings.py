@@ -89,7 +89,8 @@ def _ladder(found: Sequence[Trial]) -> Finding:
             )  # fmt: skip
             there = [(level, way) for level, rung in zip((0.0, *LEVELS, 1.0), rungs, strict=True)
                      if np.isfinite(way := trial.way(rung))]  # fmt: skip
-            drawn.setdefault(trial.model, []).append(Series(trial.metric, *zip(*there, strict=True)))
+            if there:  # on a model whose truth is unknown, no rung has a score
+                drawn.setdefault(trial.model, []).append(Series(trial.metric, *zip(*there, strict=True)))
         figures += [
             Figure(f"The ladder of {ladder} on {model}", "lines", f"share of {ladder}",
                    "from noise (0) to the oracle (1)", tuple(series), note="A metric that works falls from 1 to 0.",
