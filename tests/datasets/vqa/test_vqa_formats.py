@@ -13,14 +13,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from PIL import Image
+from real_data import real_data
 
 from assay.datasets.vqa import CVBench, MMStar, RePOPE
 from assay.datasets.vqa.files import ParquetRows, locate
 from assay.datasets.vqa.prompts import INSTRUCTION
 from assay.datasets.vqa.repope import asked_for
 from assay.kernel.errors import BadInput
-
-REAL = Path("/work/shared/data/pope_repope")
 
 
 def png(level: int, size: tuple[int, int] = (6, 4)) -> bytes:
@@ -126,19 +125,18 @@ def test_repope_bad_lines(repope: Path) -> None:
         len(RePOPE(str(repope), splits=("random",)))
 
 
-@pytest.mark.skipif(not REAL.is_dir(), reason="the real RePOPE is not on this machine")
 def test_the_real_repope() -> None:
-    data = RePOPE(str(REAL / "annotations"), images=str(REAL.parent / "coco_images"), missing="skip")
+    real, images = real_data("pope_repope"), real_data("coco_images")
+    data = RePOPE(str(real / "annotations"), images=str(images), missing="skip")
     assert len(data) == 303 + 292 + 287
     sample = data.load(0, 1)[0]
     assert sample.image.shape[2] == 3
     assert sample.answer in sample.choices
-    assert sum(1 for line in (REAL / "annotations/coco_repope_random.json").open()) > len(data) / 3
+    assert sum(1 for line in (real / "annotations/coco_repope_random.json").open()) > len(data) / 3
 
 
-@pytest.mark.skipif(not REAL.is_dir(), reason="the real RePOPE is not on this machine")
 def test_every_real_question_names_its_object() -> None:
-    lines = (REAL / "annotations/coco_repope_popular.json").read_text().splitlines()
+    lines = (real_data("pope_repope") / "annotations/coco_repope_popular.json").read_text().splitlines()
     objects = {asked_for(json.loads(line)["text"]) for line in lines}
     assert {"person", "dining table", "umbrella"} <= objects
     assert not any(name.startswith(("a ", "an ")) or "?" in name for name in objects)
