@@ -102,6 +102,17 @@ def test_rules_at_relus(which: str, cnn: Classifier) -> None:
     close(visual(gradient.Deconvnet(), one), captum.attr.Deconvolution(module).attribute(pixels, classes).sum(1))
 
 
+@pytest.mark.parametrize("which", ["cnn", "resnet"])
+def test_rules_share_one_forward(which: str, cnn: Classifier) -> None:
+    together, _ = session(which, cnn)
+    asked = [gradient.Gradient(), gradient.GuidedBackprop(), gradient.Deconvnet()]
+    together.expect(asked)
+    for explainer in asked:
+        alone, _ = session(which, cnn)
+        np.testing.assert_allclose(visual(explainer, together), visual(explainer, alone), rtol=1e-6, atol=1e-9)
+    assert (together.cost.traces, together.cost.backwards) == (1, 3)
+
+
 def test_guided_backprop_without_relus(cnn: Classifier) -> None:
     one, _ = session("vit", cnn)
     np.testing.assert_array_equal(

@@ -33,8 +33,9 @@ _BATCH = 256
 
 @dataclass(frozen=True)
 class Effort:
-    """How the Shapley values of a patch are found: exactly where 2^D <= `budget`, else by independent trials of at most
-    `budget` passes each, at least two, until the error of their mean is at most `error`, at most `trials` of them.
+    """How the Shapley values of a patch are found: exactly where 2^D <= `budget`, else by independent trials, at least
+    two, until the error of their mean is at most `error` or `trials` times `budget` passes are spent. The first has
+    `budget` passes, each next what seems missing.
 
     The paper takes the mean of 5 trials of Monte Carlo sampling (Mitchell et al. 2022): method "permutation", error 0.
     """
@@ -210,14 +211,18 @@ def _exactly(n: int) -> Question[Estimate]:
 def _enough(found: list[Estimate], effort: Effort) -> bool:
     if not found[-1].standard_error.any():
         return True  # exact
-    return len(found) >= 2 and Truth.mean(found).error <= effort.error
+    return len(found) >= 2 and (Truth.mean(found).error <= effort.error or _left(found, effort) < effort.budget // 2)
+
+
+def _left(found: list[Estimate], effort: Effort) -> int:
+    return effort.budget * max(effort.trials, 2) - sum(estimate.passes for estimate in found)
 
 
 def _next(found: list[Estimate], effort: Effort) -> int:
     """Passes of the next trial: what is missing to `error` if errors fall as one over the root of the passes. Half the
-    budget at least, since small trials know little for what they cost."""
+    budget at least, since small trials know little for what they cost; four at most, since that guess is rough."""
     if not found or effort.error <= 0:
         return effort.budget
     known = Truth.mean(found)
     missing = known.passes * ((known.error / effort.error) ** 2 - 1)
-    return int(np.clip(missing, effort.budget // 2, effort.budget))
+    return int(np.clip(missing, effort.budget // 2, min(4 * effort.budget, _left(found, effort))))

@@ -15,6 +15,7 @@ from assay.models.structure import attention_modules
 from assay.models.torch_model import ArrangesVision, Inputs, Layout, TorchModel
 from assay.probe.attention import AttentionWatch
 from assay.probe.hooks import evaluating, frozen, recorded, say
+from assay.probe.relu import ReluRules
 from assay.probe.request import PIXELS, Request
 from assay.probe.trace import Recordings, Trace
 
@@ -101,7 +102,7 @@ def _of_module(module: nn.Module, batch: Any, target: Any) -> Ready:
 
 
 def run(ready: Ready, request: Request, create_graph: bool) -> Trace:
-    """One forward, and one backward if any gradient is asked for. It stops at the earliest layer that is."""
+    """One forward, one backward if any gradient is asked for (to the earliest that is), one per rule for ReLUs."""
     seen: dict[str, Tensor] = {}
     slopes_of_maps = bool(request.attention_gradients or request.head_gradients)
     differentiate = bool(request.gradients) or slopes_of_maps
@@ -117,6 +118,7 @@ def run(ready: Ready, request: Request, create_graph: bool) -> Trace:
         if whole or factored:
             watch = AttentionWatch(ready.module, whole, slopes_of_maps, factored, fused=not create_graph)
             stack.enter_context(watch)
+        relus = stack.enter_context(ReluRules()) if request.relu else None
         pixels = _leaf(ready, PIXELS in request.gradients)
         if PIXELS in request.activations | request.gradients:
             if pixels is None:
@@ -130,7 +132,9 @@ def run(ready: Ready, request: Request, create_graph: bool) -> Trace:
     inner, heads = [n for n in seen if n in request.gradients], [n for n in maps if n in request.attention_gradients]
     given = [name for name in outputs if name in request.head_gradients]
     wanted = [seen[name] for name in inner] + [maps[name] for name in heads] + [outputs[name] for name in given]
-    grads = _gradients(scores, wanted, create_graph) if wanted else []
+    rules = sorted(request.relu) if relus is not None and relus.met else []
+    grads = _gradients(scores, wanted, create_graph, keep=bool(rules)) if wanted else []
+    by_rule = relus.gradients(scores, seen[PIXELS], rules) if relus is not None else {}
     slopes = [ready.by_sample(name, grad) for name, grad in zip(inner, grads, strict=False)]
     of_outputs = dict(zip(given, grads[len(inner) + len(heads) :], strict=True))
     kept = watch.heads if watch is not None else {}
@@ -152,8 +156,9 @@ def run(ready: Ready, request: Request, create_graph: bool) -> Trace:
         parts,
         ready.inputs,
         ready.layout,
-        1 if wanted else 0,
+        (1 if wanted else 0) + len(rules),
         ready,
+        by_rule,
     )
 
 
@@ -163,11 +168,11 @@ def _leaf(ready: Ready, differentiate: bool) -> Tensor | None:
     return ready.pixels.detach().clone().requires_grad_()
 
 
-def _gradients(scores: Tensor, tensors: Sequence[Tensor], create_graph: bool) -> list[Tensor]:
+def _gradients(scores: Tensor, tensors: Sequence[Tensor], create_graph: bool, keep: bool) -> list[Tensor]:
     """d(sum of scores)/d(tensor). Samples do not mix, so each row is the gradient of its own score."""
     if scores.ndim != 1:
         raise BadInput(f"gradients are of one score per sample, shape (n,); got {tuple(scores.shape)}.")
     if not scores.requires_grad:
         raise BadInput("the scores do not depend on any recorded layer: nothing to differentiate.")
-    found = torch.autograd.grad(scores.sum(), tensors, create_graph=create_graph, allow_unused=True)
+    found = torch.autograd.grad(scores.sum(), tensors, None, keep or create_graph, create_graph, allow_unused=True)
     return [torch.zeros_like(t) if g is None else g for t, g in zip(tensors, found, strict=True)]

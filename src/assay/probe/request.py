@@ -11,7 +11,11 @@ WANTS = ("activations", "gradients", "attention", "attention_gradients", "heads"
 
 @dataclass(frozen=True)
 class Request:
-    """Dotted layer names per kind of recording."""
+    """Dotted layer names per kind of recording.
+
+    `relu` are rules by which gradients of the pixels shall be taken once more: "guided" lets back what is positive and
+    meets a ReLU whose input was, "deconvnet" what is positive.
+    """
 
     activations: frozenset[str] = frozenset()
     gradients: frozenset[str] = frozenset()
@@ -19,6 +23,7 @@ class Request:
     attention_gradients: frozenset[str] = frozenset()
     heads: frozenset[str] = frozenset()
     head_gradients: frozenset[str] = frozenset()
+    relu: frozenset[str] = frozenset()
 
     @staticmethod
     def of(
@@ -45,6 +50,7 @@ class Request:
             self.attention_gradients | other.attention_gradients,
             self.heads | other.heads,
             self.head_gradients | other.head_gradients,
+            self.relu | other.relu,
         )
 
     def __le__(self, other: Request) -> bool:
@@ -56,4 +62,5 @@ class Request:
             and self.attention_gradients <= other.attention_gradients
             and self.heads <= other.heads
             and self.head_gradients <= other.head_gradients
+            and self.relu <= other.relu
         )

@@ -164,11 +164,13 @@ class Session:
 
         `targets` differ from the session's for contrastive explanations; such a trace is shared with its like only.
         """
+        heads = self.torch_model.attention_layers if attention_layers is None else attention_layers
+        return self.traced(Request.of(self.torch_model.layers, layers, want, heads), targets)
+
+    def traced(self, request: Request, targets: Sequence[str] | None = None) -> Trace:
+        """What `trace` does, for a request made elsewhere."""
         from assay.probe.recording import record
 
-        model = self.torch_model
-        heads = model.attention_layers if attention_layers is None else attention_layers
-        request = Request.of(model.layers, layers, want, heads)
         wanted = self.targets if targets is None else tuple(targets)
         for held_targets, held in self._traces:
             if held_targets == wanted and request <= held.request:
@@ -176,7 +178,7 @@ class Session:
                 return held
         if wanted == self.targets:
             request |= self._expected
-        seen = record(model, self.inputs, wanted, request)
+        seen = record(self.torch_model, self.inputs, wanted, request)
         self.cost.traces += 1
         self.cost.backwards += seen.backwards
         self._traces.append((wanted, seen))

@@ -58,6 +58,7 @@ class Trace:
     `scores` (n,) are the raw scores that gradients are of. `attention[name]` is (n, heads, queries, keys), and
     `attention_gradients[name]` its gradient. `heads[name]` is what a map is made of, in the order of the layers: maps
     and gradients are formed from it when asked for. `layout` says where visual and text tokens sit in that sequence.
+    `relu_gradients[rule]` are gradients of the pixels by another rule (`Request.relu`); none if the model has no ReLU.
     """
 
     request: Request
@@ -71,6 +72,7 @@ class Trace:
     layout: Layout | None
     backwards: int
     ready: Ready = field(repr=False)
+    relu_gradients: dict[str, Tensor] = field(default_factory=dict)
 
     def spatial(self, layer: str, kind: Recording = "activations") -> Tensor:
         """A recording laid out over the image: (n, channels, rows, columns)."""
@@ -95,6 +97,7 @@ class Trace:
         for recordings in (self.activations, self.gradients, self.attention, self.attention_gradients):
             recordings.tensors.clear()
         self.heads.clear()
+        self.relu_gradients.clear()
 
 
 @contextmanager

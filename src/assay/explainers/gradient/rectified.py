@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from assay.explainers.gradient.looking import Channels, one_number
 from assay.explainers.placing import attributions, wide
 from assay.kernel.attribution import Attribution
 from assay.kernel.card import Card
-from assay.probe.request import PIXELS
+from assay.kernel.errors import BadInput
+from assay.models.torch_model import TorchModel
+from assay.probe.request import PIXELS, Request
 from assay.probe.session import Session
 
 _NEEDS, _IMAGE = frozenset({"gradients"}), frozenset({"visual"})
@@ -37,8 +39,11 @@ class GuidedBackprop:
         extra="vision",
     )
 
+    def traces(self, model: TorchModel) -> Request:
+        return _request(model, "guided")
+
     def __call__(self, session: Session) -> list[Attribution]:
-        return _explain(session, True, self.channels, self.require_relu)
+        return _explain(session, "guided", self.channels, self.require_relu)
 
 
 @dataclass(frozen=True)
@@ -58,17 +63,24 @@ class Deconvnet:
         extra="vision",
     )
 
+    def traces(self, model: TorchModel) -> Request:
+        return _request(model, "deconvnet")
+
     def __call__(self, session: Session) -> list[Attribution]:
-        return _explain(session, False, self.channels, True)
+        return _explain(session, "deconvnet", self.channels, True)
 
 
-def _explain(session: Session, guided: bool, channels: Channels, require_relu: bool) -> list[Attribution]:
-    from assay.explainers.gradient.relu_rule import relu_rule
-    from assay.probe import trace
+def _request(model: TorchModel, rule: str) -> Request:
+    return replace(Request.of(model.layers, (PIXELS,), ("gradients",), ()), relu=frozenset({rule}))
 
-    with (
-        relu_rule(guided, require_relu),
-        trace(session.torch_model, session.inputs, session.targets, (PIXELS,)) as seen,
-    ):
-        maps = one_number(wide(seen.gradients[PIXELS]), 1, channels)
+
+def _explain(session: Session, rule: str, channels: Channels, require_relu: bool) -> list[Attribution]:
+    seen = session.traced(_request(session.torch_model, rule))
+    if require_relu and not seen.relu_gradients:
+        raise BadInput(
+            "this model has no ReLU, so guided backpropagation and the deconvnet do not differ from the gradient; "
+            "use gradient/gradient."
+        )
+    gradients = seen.relu_gradients.get(rule, seen.gradients[PIXELS])
+    maps = one_number(wide(gradients), 1, channels)
     return attributions(session, maps, space="pixel", signed=channels == "sum")

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
-from assay.explainers.gradient.relu_rule import RELUS
+from assay.probe.relu import RELUS
 
 _ELEMENTWISE = RELUS | {
     functional.relu6,
