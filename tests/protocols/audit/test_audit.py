@@ -55,6 +55,12 @@ def test_two_rungs_are_no_ladder() -> None:
     assert order(_trial({ORACLE: np.ones(N), RANDOM: np.zeros(N)}), SWAPS) is None
 
 
+def test_a_ladder_hangs_from_the_oracle() -> None:
+    assert (
+        order(_trial({rung: values for rung, values in _falling(1.0, 0.01).items() if rung != ORACLE}), SWAPS) is None
+    )
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [

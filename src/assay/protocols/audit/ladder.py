@@ -80,9 +80,10 @@ class Order:
 
 
 def order(trial: Trial, rungs: Sequence[str] = RUNGS, resamples: int = 1000) -> Order | None:
-    """None where the run has fewer than three rungs, or no sample with all of them."""
+    """None where the oracle has no score (a model that does not look has no true map), where the run has fewer than
+    three rungs, or no sample with all of them."""
     there = [rung for rung in rungs if rung in trial.table.columns]
-    values = trial.columns(there) if len(there) > 2 else np.empty((0, 0))
+    values = trial.columns(there) if len(there) > 2 and rungs[0] in there else np.empty((0, 0))
     if len(values) < 2:
         return None
     rng = generator(0, f"{trial.model}/{trial.metric}", "audit/ladder")
