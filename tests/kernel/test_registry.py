@@ -49,3 +49,5 @@ def test_own_classes_go_in_by_path() -> None:
 def test_labels_show_what_differs_from_the_defaults() -> None:
     assert label(build("explainer", "control/center", {})) == "control/center"
     assert label(build("explainer", "control/center", {"width": 0.1})) == "control/center(width=0.1)"
+    longer = build("protocol", "pixel", {"effort": {"trials": 9}})
+    assert label(longer) == "pixel(effort.trials=9)"

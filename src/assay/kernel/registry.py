@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import inspect
+from collections.abc import Iterator
 from functools import cache
 from importlib.metadata import entry_points
 from typing import Any
@@ -87,13 +88,22 @@ def label(thing: Any) -> str:
     own = getattr(thing, "label", None)
     if isinstance(own, str):
         return own
-    changed = []
+    changed = ", ".join(f"{name}={value}" for name, value in _changed(thing))
+    return f"{thing.card.name}({changed})" if changed else str(thing.card.name)
+
+
+def _changed(thing: Any, usual: Any = None) -> Iterator[tuple[str, Any]]:
+    """Fields that differ from their defaults, or from those of `usual`; of a field that has fields itself, those."""
     for field in dataclasses.fields(thing):
         value = getattr(thing, field.name)
         default = field.default_factory() if callable(field.default_factory) else field.default
-        if value != default:
-            changed.append(f"{field.name}={value}")
-    return f"{thing.card.name}({', '.join(changed)})" if changed else str(thing.card.name)
+        default = default if usual is None else getattr(usual, field.name)
+        if value == default:
+            continue
+        if dataclasses.is_dataclass(value) and type(value) is type(default):
+            yield from ((f"{field.name}.{name}", inner) for name, inner in _changed(value, default))
+        else:
+            yield field.name, value
 
 
 def _carded(module: Any, kind: Kind) -> list[type[Any]]:
