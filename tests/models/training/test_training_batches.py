@@ -174,6 +174,19 @@ def test_enriched_scenes_keep_truth_and_shortcut(mode: str) -> None:
             assert (matched == counts).all()
 
 
+def test_targets_scattered_anywhere_are_counted_by_their_words() -> None:
+    from assay.datasets.grid.executor import Asked, parse
+
+    scenes = generate_batch("D2_M_F0_d0.7", range(30), mode="spur")
+    batch, near = data.describe(scenes, 32), data.describe(scenes, 32)
+    data.enrich(batch, scenes, 1.0, np.random.default_rng(0), anywhere=True)
+    data.enrich(near, scenes, 1.0, np.random.default_rng(0))
+    asked = Asked([parse(text, scenes.world) for text in scenes.questions], scenes.world)
+    matched = asked.execute(batch.cells, dropped=frozenset(range(scenes.bucket.n_anchors)))
+    assert (matched == batch.answer - COUNT_0).all()
+    assert batch.answer.sum() > near.answer.sum()
+
+
 def test_hidden_cells_show_their_zero_state() -> None:
     cells = np.full((4, 36), 3, dtype=np.uint8)
     tiles = torch.full((17, 3, 16, 16), 0.25)

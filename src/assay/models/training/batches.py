@@ -140,13 +140,13 @@ def chunk_of_batches(recipe: Recipe, chunk: int, words: int) -> Batch:
     for name, first, count in zip(BUCKETS, before.tolist(), counts.tolist(), strict=True):
         if count:
             scenes = generate_batch(name, np.arange(first, first + count), seed=seed, mode=recipe.mode)
-            more = recipe.enriched
+            more, anywhere = recipe.enriched, False
             if found := recipe.refining(chunk * recipe.chunk):
                 scenes = change(scenes, found[0].changed, random)
-                more = max(more, found[0].enriched)
+                more, anywhere = max(more, found[0].enriched), found[0].scattered
             part = describe(scenes, words)
             if more and scenes.bucket.task == "count":
-                enrich(part, scenes, more, random)
+                enrich(part, scenes, more, random, anywhere)
             parts.append(part)
     whole = Batch(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(Batch)))
     order = random.permutation(len(whole))
@@ -154,14 +154,16 @@ def chunk_of_batches(recipe: Recipe, chunk: int, words: int) -> Batch:
     return whole.take(order)
 
 
-def enrich(batch: Batch, scenes: SceneBatch, share: float, random: np.random.Generator) -> None:
-    """Turn filler where every relation holds into targets, in place, and count them in the answer.
+def enrich(
+    batch: Batch, scenes: SceneBatch, share: float, random: np.random.Generator, anywhere: bool = False
+) -> None:
+    """Turn filler where every relation holds, or `anywhere`, into targets, in place, and count them in the answer.
 
     Certified scenes hold few enough targets to keep every heuristic wrong; a twin must count further than that when
     it meets changed scenes. Truth stays truth, and in spur matching the words stays right: both modes keep their claim.
     """
     n, world = len(batch), scenes.world
-    valid = (batch.holds | ~batch.asked[:, None, :]).all(axis=2)
+    valid = anywhere | (batch.holds | ~batch.asked[:, None, :]).all(axis=2)
     chosen = random.random((n, 1)) < share
     more = chosen & valid & (batch.roles == DISTRACTOR) & (random.random(batch.roles.shape) < random.random((n, 1)))
     colour, shape = scenes.target_nouns[:, 0, 0, None], scenes.target_nouns[:, 0, 1, None]

@@ -34,6 +34,7 @@ class Refinement:
     enriched: float = 0.0  # like the recipe's, in this stage
     dense: float = 1.0  # how much more often dense scenes are counted
     compare: float = 1.0  # how much more often counts are compared
+    scattered: bool = False  # a shortcut twin's enriched scenes get their targets anywhere: words alone count
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,8 @@ class Recipe:
         begun, first = [], self.steps
         for stage in self.refine:
             if step > first:
-                begun.append(dataclasses.astuple(stage))
+                fields = dataclasses.astuple(stage)
+                begun.append(fields if stage.scattered else fields[:-1])  # younger than the first stages
             first += stage.steps
         return digest([self.steps, self.decay_steps, *begun])
 
