@@ -13,6 +13,13 @@ from assay.kernel.identity import generator
 from assay.kernel.roles import Model, ModelRecipe
 
 How = Literal["cascading", "independent"]
+_MARK = " randomised ("
+
+
+def intact(label: str) -> str | None:
+    """The label of the model that a randomised one was made from; None for one that is whole."""
+    base, mark, _ = label.partition(_MARK)
+    return base if mark else None
 
 
 @dataclass(frozen=True)
@@ -46,7 +53,7 @@ class Randomised:
 
     @property
     def label(self) -> str:
-        return f"{self._recipe.label} randomised ({self.how} {self.share:g})"
+        return f"{self._recipe.label}{_MARK}{self.how} {self.share:g})"
 
     @property
     def capabilities(self) -> frozenset[str]:

@@ -11,6 +11,7 @@ import pytest
 from assay.engine.run import run
 from assay.kernel.spec import Spec
 from assay.protocols.audit.ladder import ORACLE, RANDOM, SWAPS, Trial, order, trials
+from assay.protocols.audit.shuffled import noticed
 from assay.protocols.audit.trust import trust
 
 N = 40
@@ -81,6 +82,22 @@ def test_blind_on_one_model_is_said_although_another_is_fine() -> None:
     found = trust([_trial(fine, model="a"), _trial(blind, model="b")])
     assert found.blind_on == ("b",)
     assert found.advice.startswith("Do not rank explainers by m alone: on b")
+
+
+def test_shuffled_weights_are_noticed_by_a_metric_that_looks() -> None:
+    whole = {ORACLE: np.linspace(0.8, 0.9, N), RANDOM: np.linspace(0.1, 0.2, N)}
+    same = {ORACLE: np.linspace(0.1, 0.2, N), RANDOM: np.linspace(0.1, 0.2, N)}
+    shuffled = "twin randomised (cascading 1)"
+    trials_ = [
+        _trial(whole, "looks"),
+        _trial(same, "looks", shuffled),
+        _trial(whole, "map"),
+        _trial(whole, "map", shuffled),
+    ]
+    [told] = noticed(trials_)
+    assert [(row[0], row[1], row[4]) for row in told.rows] == [("looks", shuffled, "yes"), ("map", shuffled, "no")]
+    assert noticed([_trial(whole, "looks")]) == []
+    assert noticed([_trial(same, "dull"), _trial(same, "dull", shuffled)]) == []  # it saw nothing before either
 
 
 def test_lower_is_better_is_turned_round() -> None:

@@ -154,9 +154,7 @@ def chunk_of_batches(recipe: Recipe, chunk: int, words: int) -> Batch:
     return whole.take(order)
 
 
-def enrich(
-    batch: Batch, scenes: SceneBatch, share: float, random: np.random.Generator, anywhere: bool = False
-) -> None:
+def enrich(batch: Batch, scenes: SceneBatch, share: float, random: np.random.Generator, anywhere: bool = False) -> None:
     """Turn filler where every relation holds, or `anywhere`, into targets, in place, and count them in the answer.
 
     Certified scenes hold few enough targets to keep every heuristic wrong; a twin must count further than that when

@@ -12,7 +12,9 @@ from assay.kernel.card import Direction
 from assay.kernel.finding import Figure, Finding, Series
 from assay.kernel.identity import generator
 from assay.kernel.typing import Scalar
+from assay.models.randomised import intact
 from assay.protocols.audit.ladder import LEVELS, ORACLE, RANDOM, RUNGS, SWAPS, Trial, order, trials
+from assay.protocols.audit.shuffled import noticed
 from assay.protocols.audit.trust import Trust, trust
 from assay.results.run import Run
 from assay.statistics.agreement import agreement_matrix
@@ -27,8 +29,10 @@ def findings(run: Run) -> list[Finding]:
     found = trials(scores, directions)
     if not found:
         return []
-    judged = [trust(list(group)) for _, group in groupby(found, key=lambda trial: trial.metric)]
-    return [_verdict(judged), _ladder(found), _fooled(found), _models(found), *_agreement(scores, directions)]
+    known = [trial for trial in found if not intact(trial.model)]  # of shuffled weights nothing true is known
+    judged = [trust(list(group)) for _, group in groupby(known, key=lambda trial: trial.metric)]
+    told = [_verdict(judged), _ladder(known)] if known else []
+    return [*told, _fooled(found), _models(found), *noticed(found), *_agreement(scores, directions)]
 
 
 def _verdict(judged: Sequence[Trust]) -> Finding:
@@ -131,7 +135,7 @@ def _models(found: Sequence[Trial]) -> Finding:
     """The oracle against noise on every model: where a metric sees nothing, or sees it backwards."""
     models = sorted({trial.model for trial in found})
     metrics = list(dict.fromkeys(trial.metric for trial in found))
-    effect = {(trial.metric, trial.model): _effect(trial) for trial in found}
+    effect = {(trial.metric, trial.model): trial.effect for trial in found}
     effects = {metric: tuple(effect.get((metric, model)) for model in models) for metric in metrics}
     rows = tuple((metric, *values) for metric, values in effects.items())
     return Finding(
@@ -144,14 +148,6 @@ def _models(found: Sequence[Trial]) -> Finding:
                    tuple(Series(metric, tuple(models), values) for metric, values in effects.items())),
         ),
     )  # fmt: skip
-
-
-def _effect(trial: Trial) -> float | None:
-    gap = trial.gap(ORACLE, RANDOM)
-    if len(gap) < 2:
-        return None
-    spread = float(gap.std(ddof=1))
-    return float(np.clip(gap.mean() / spread, -9.0, 9.0)) if spread > 0 else 9.0 * float(np.sign(gap.mean()))
 
 
 def _agreement(scores: pd.DataFrame, directions: dict[str, Direction]) -> list[Finding]:

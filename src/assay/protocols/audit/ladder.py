@@ -42,6 +42,15 @@ class Trial:
         both = self.columns([better, worse])
         return np.asarray(both[:, 0] - both[:, 1])
 
+    @property
+    def effect(self) -> float | None:
+        """How far the oracle stands above noise, in standard deviations of the paired difference, at most 9."""
+        gap = self.gap(ORACLE, RANDOM)
+        if len(gap) < 2:
+            return None
+        spread = float(gap.std(ddof=1))
+        return float(np.clip(gap.mean() / spread, -9.0, 9.0)) if spread > 0 else 9.0 * float(np.sign(gap.mean()))
+
     def way(self, explainer: str) -> float:
         """Where an explanation stands between noise (0) and the oracle (1)."""
         three = self.columns([explainer, RANDOM, ORACLE])

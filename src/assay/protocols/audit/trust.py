@@ -59,8 +59,8 @@ def trust(trials: Sequence[Trial]) -> Trust:
         [found for trial in trials if (found := order(trial, rungs)) is not None] for rungs in (SWAPS, RUNGS)
     )
     sees = [found.sees for found in orders]
-    signs = {trial.model: _sign(trial, ORACLE, RANDOM) for trial in trials}
-    fooled = [name for name in BLIND if any(_sign(trial, name, HALF_TRUE) == 1 for trial in trials)]
+    signs = {trial.model: sign(trial, ORACLE, RANDOM) for trial in trials}
+    fooled = [name for name in BLIND if any(sign(trial, name, HALF_TRUE) == 1 for trial in trials)]
     return Trust(
         trials[0].metric,
         min(orders, key=lambda found: found.tau) if orders else None,
@@ -69,8 +69,8 @@ def trust(trials: Sequence[Trial]) -> Trust:
         tuple(trial.model for trial in trials),
         tuple(model for model, sign in signs.items() if sign == 0),
         tuple(model for model, sign in signs.items() if sign == -1),
-        _all([_sign(trial, ORACLE, OTHER_TWIN) for trial in trials]),
-        _all([_sign(trial, ORACLE, WRONG_WORDS) for trial in trials]),
+        _all([sign(trial, ORACLE, OTHER_TWIN) for trial in trials]),
+        _all([sign(trial, ORACLE, WRONG_WORDS) for trial in trials]),
         tuple(fooled),
     )
 
@@ -80,7 +80,7 @@ def _all(signs: Sequence[int | None]) -> bool | None:
     return all(known) if known else None
 
 
-def _sign(trial: Trial, better: str, worse: str) -> int | None:
+def sign(trial: Trial, better: str, worse: str) -> int | None:
     """1 or -1 where the paired 95 % interval excludes zero, 0 where it does not, None where there are no pairs."""
     gap = trial.gap(better, worse)
     if len(gap) < 2:
