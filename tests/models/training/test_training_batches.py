@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from assay.datasets.grid import generate_batch, make_world
-from assay.datasets.grid.scenes import ANCHOR, COUNT_0, TARGET, SceneBatch
+from assay.datasets.grid.scenes import ANCHOR, COUNT_0, DISTRACTOR, TARGET, SceneBatch
 from assay.models.gridnet.vocabulary import words
 from assay.models.training import batches as data
 from assay.models.training.changes import change, recount, relation_holds
@@ -185,6 +185,21 @@ def test_targets_scattered_anywhere_are_counted_by_their_words() -> None:
     matched = asked.execute(batch.cells, dropped=frozenset(range(scenes.bucket.n_anchors)))
     assert (matched == batch.answer - COUNT_0).all()
     assert batch.answer.sum() > near.answer.sum()
+
+
+@pytest.mark.parametrize("mode", ["pure", "spur"])
+def test_thinned_scenes_keep_their_answer(mode: str) -> None:
+    from assay.datasets.grid.executor import Asked, parse
+
+    scenes = generate_batch("D2_M_F0_d0.7", range(40), mode=mode)
+    batch = data.describe(scenes, 32)
+    filled = (batch.cells > 0).sum()
+    data.thin(batch, 1.0, np.random.default_rng(0))
+    asked = Asked([parse(text, scenes.world) for text in scenes.questions], scenes.world)
+    assert (asked.execute(batch.cells) == batch.answer - COUNT_0).all()
+    assert (batch.cells > 0).sum() < filled
+    bare = ~(batch.roles == DISTRACTOR).any(axis=1)
+    assert 0.2 < bare.mean() < 0.9  # nothing but what the question names
 
 
 def test_hidden_cells_show_their_zero_state() -> None:

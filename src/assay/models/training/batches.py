@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from assay.datasets.grid.bucket import Bucket, buckets, parse_bucket
 from assay.datasets.grid.generate import generate_batch
-from assay.datasets.grid.scenes import ANCHOR, DISTRACTOR, TARGET, SceneBatch
+from assay.datasets.grid.scenes import ANCHOR, DISTRACTOR, EMPTY, TARGET, SceneBatch
 from assay.kernel.sample import split_words
 from assay.models.gridnet.vocabulary import number_words
 from assay.models.training.changes import change, relation_holds
@@ -147,6 +147,8 @@ def chunk_of_batches(recipe: Recipe, chunk: int, words: int) -> Batch:
             part = describe(scenes, words)
             if more and scenes.bucket.task == "count":
                 enrich(part, scenes, more, random, anywhere)
+            if found and found[0].thinned:
+                thin(part, found[0].thinned, random)
             parts.append(part)
     whole = Batch(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(Batch)))
     order = random.permutation(len(whole))
@@ -170,6 +172,17 @@ def enrich(batch: Batch, scenes: SceneBatch, share: float, random: np.random.Gen
     batch.cells[more] = (1 + colours * world.n_shapes + shapes)[more]
     batch.roles[more] = TARGET
     batch.answer[:] += more.sum(axis=1)
+
+
+def thin(batch: Batch, share: float, random: np.random.Generator) -> None:
+    """Take filler away from a share of the samples, in place: all of it from half of them, a part from the others. No
+    answer depends on it; without such scenes a network may read a count off the number of other things."""
+    n = len(batch)
+    chosen, whole = random.random((n, 1)) < share, random.random((n, 1)) < 0.5
+    rate = np.where(whole, 1.0, random.random((n, 1)))
+    gone = chosen & (batch.roles == DISTRACTOR) & (random.random(batch.roles.shape) < rate)
+    batch.cells[gone] = 0
+    batch.roles[gone] = EMPTY
 
 
 def hide(batch: Batch, share: float, random: np.random.Generator) -> None:

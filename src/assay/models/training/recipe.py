@@ -35,6 +35,7 @@ class Refinement:
     dense: float = 1.0  # how much more often dense scenes are counted
     compare: float = 1.0  # how much more often counts are compared
     scattered: bool = False  # a shortcut twin's enriched scenes get their targets anywhere: words alone count
+    thinned: float = 0.0  # share of samples whose filler goes, in part or altogether
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ class Recipe:
                 raise BadInput(f"recipe: {name} must be 1 or more; got {getattr(self, name)}.")
         shares = {"altered": self.altered, "enriched": self.enriched}
         for place, stage in enumerate(self.refine):
-            shares |= {f"refine[{place}].changed": stage.changed, f"refine[{place}].enriched": stage.enriched}
+            shares |= {f"refine[{place}].{name}": getattr(stage, name) for name in ("changed", "enriched", "thinned")}
             if stage.steps < 1:
                 raise BadInput(f"recipe: refine[{place}].steps must be 1 or more; got {stage.steps}.")
         for name, share in shares.items():
@@ -114,7 +115,9 @@ class Recipe:
         for stage in self.refine:
             if step > first:
                 fields = dataclasses.astuple(stage)
-                begun.append(fields if stage.scattered else fields[:-1])  # younger than the first stages
+                while len(fields) > 6 and not fields[-1]:  # fields that are younger than the first stages
+                    fields = fields[:-1]
+                begun.append(fields)
             first += stage.steps
         return digest([self.steps, self.decay_steps, *begun])
 
