@@ -15,7 +15,7 @@ from assay.models.structure import attention_modules
 from assay.models.torch_model import ArrangesVision, Inputs, Layout, TorchModel
 from assay.probe.attention import AttentionWatch
 from assay.probe.hooks import evaluating, frozen, recorded, say
-from assay.probe.relu import ReluRules
+from assay.probe.relu import PLAIN, ReluRules
 from assay.probe.request import PIXELS, Request
 from assay.probe.trace import Recordings, Trace
 
@@ -105,7 +105,8 @@ def run(ready: Ready, request: Request, create_graph: bool) -> Trace:
     """One forward, one backward if any gradient is asked for (to the earliest that is), one per rule for ReLUs."""
     seen: dict[str, Tensor] = {}
     slopes_of_maps = bool(request.attention_gradients or request.head_gradients)
-    differentiate = bool(request.gradients) or slopes_of_maps
+    differentiate = bool(request.gradients | request.relu) or slopes_of_maps
+    at_pixels = PIXELS in request.gradients or bool(request.relu)
     whole, factored = sorted(request.attention | request.attention_gradients), sorted(request.heads)
     with ExitStack() as stack:
         stack.enter_context(evaluating(ready.module))
@@ -119,12 +120,12 @@ def run(ready: Ready, request: Request, create_graph: bool) -> Trace:
             watch = AttentionWatch(ready.module, whole, slopes_of_maps, factored, fused=not create_graph)
             stack.enter_context(watch)
         relus = stack.enter_context(ReluRules()) if request.relu else None
-        pixels = _leaf(ready, PIXELS in request.gradients)
-        if PIXELS in request.activations | request.gradients:
+        pixels = _leaf(ready, at_pixels)
+        if at_pixels or PIXELS in request.activations:
             if pixels is None:
                 raise BadInput("pixels of a list of images cannot be traced; give one tensor (n, 3, H, W).")
             seen[PIXELS] = pixels
-        scores = ready.score(pixels if PIXELS in request.gradients else None)
+        scores = ready.score(pixels if at_pixels else None)
     for name in (request.activations | request.gradients) - set(seen):
         raise BadInput(f"layer {name} did not run in this forward pass; the model may use it only for other inputs.")
     maps = watch.maps if watch is not None else {}
@@ -132,7 +133,7 @@ def run(ready: Ready, request: Request, create_graph: bool) -> Trace:
     inner, heads = [n for n in seen if n in request.gradients], [n for n in maps if n in request.attention_gradients]
     given = [name for name in outputs if name in request.head_gradients]
     wanted = [seen[name] for name in inner] + [maps[name] for name in heads] + [outputs[name] for name in given]
-    rules = sorted(request.relu) if relus is not None and relus.met else []
+    rules = [] if relus is None else sorted(request.relu) if relus.met else [PLAIN]
     grads = _gradients(scores, wanted, create_graph, keep=bool(rules)) if wanted else []
     by_rule = relus.gradients(scores, seen[PIXELS], rules) if relus is not None else {}
     slopes = [ready.by_sample(name, grad) for name, grad in zip(inner, grads, strict=False)]

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
+PLAIN = ""  # the rule of ReLUs as they are
 RELUS = frozenset((functional.relu, torch.relu, torch.relu_, Tensor.relu, Tensor.relu_))
 
 
@@ -21,7 +22,7 @@ class ReluRules(TorchFunctionMode):
     def __init__(self) -> None:
         super().__init__()
         self.met = 0
-        self.rule = ""
+        self.rule = PLAIN
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func in RELUS:
@@ -48,8 +49,7 @@ class _Relu(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor, None]:
         slope, rule = slopes[0], ctx.by.rule
-        if rule:
-            slope = slope.clamp(min=0)
-        if rule != "deconvnet":
-            slope = slope * (ctx.saved_tensors[0] > 0)
-        return slope, None
+        if rule == "deconvnet":
+            return slope.clamp(min=0), None
+        slope = torch.ops.aten.threshold_backward(slope, ctx.saved_tensors[0], 0)  # what a plain ReLU lets back
+        return (slope.clamp_(min=0) if rule else slope), None

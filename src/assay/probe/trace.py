@@ -58,7 +58,7 @@ class Trace:
     `scores` (n,) are the raw scores that gradients are of. `attention[name]` is (n, heads, queries, keys), and
     `attention_gradients[name]` its gradient. `heads[name]` is what a map is made of, in the order of the layers: maps
     and gradients are formed from it when asked for. `layout` says where visual and text tokens sit in that sequence.
-    `relu_gradients[rule]` are gradients of the pixels by another rule (`Request.relu`); none if the model has no ReLU.
+    `relu_gradients[rule]` are gradients of the pixels by another rule (`Request.relu`), or `[""]` if it has no ReLU.
     """
 
     request: Request

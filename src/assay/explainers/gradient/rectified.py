@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 from assay.explainers.gradient.looking import Channels, one_number
@@ -11,7 +11,7 @@ from assay.kernel.attribution import Attribution
 from assay.kernel.card import Card
 from assay.kernel.errors import BadInput
 from assay.models.torch_model import TorchModel
-from assay.probe.request import PIXELS, Request
+from assay.probe.request import Request
 from assay.probe.session import Session
 
 _NEEDS, _IMAGE = frozenset({"gradients"}), frozenset({"visual"})
@@ -40,7 +40,7 @@ class GuidedBackprop:
     )
 
     def traces(self, model: TorchModel) -> Request:
-        return _request(model, "guided")
+        return Request(relu=frozenset({"guided"}))
 
     def __call__(self, session: Session) -> list[Attribution]:
         return _explain(session, "guided", self.channels, self.require_relu)
@@ -64,23 +64,20 @@ class Deconvnet:
     )
 
     def traces(self, model: TorchModel) -> Request:
-        return _request(model, "deconvnet")
+        return Request(relu=frozenset({"deconvnet"}))
 
     def __call__(self, session: Session) -> list[Attribution]:
         return _explain(session, "deconvnet", self.channels, True)
 
 
-def _request(model: TorchModel, rule: str) -> Request:
-    return replace(Request.of(model.layers, (PIXELS,), ("gradients",), ()), relu=frozenset({rule}))
-
-
 def _explain(session: Session, rule: str, channels: Channels, require_relu: bool) -> list[Attribution]:
-    seen = session.traced(_request(session.torch_model, rule))
-    if require_relu and not seen.relu_gradients:
+    from assay.probe.relu import PLAIN
+
+    found = session.traced(Request(relu=frozenset({rule}))).relu_gradients
+    if require_relu and rule not in found:
         raise BadInput(
             "this model has no ReLU, so guided backpropagation and the deconvnet do not differ from the gradient; "
             "use gradient/gradient."
         )
-    gradients = seen.relu_gradients.get(rule, seen.gradients[PIXELS])
-    maps = one_number(wide(gradients), 1, channels)
+    maps = one_number(wide(found[rule if rule in found else PLAIN]), 1, channels)
     return attributions(session, maps, space="pixel", signed=channels == "sum")
