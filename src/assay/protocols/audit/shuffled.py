@@ -25,12 +25,10 @@ def noticed(found: Sequence[Trial]) -> list[Finding]:
             notices = sign(trial, ORACLE, RANDOM) != 1
             seen[notices].append(trial.metric)
             rows.append((trial.metric, model, before.effect, trial.effect, "yes" if notices else "no"))
-        for notices, names in seen.items():
-            if names:
-                ends = (
-                    "notice: the truth of before is noise to them." if notices else "still prefer the truth of before."
-                )
-                sentences.append(f"{model}: {', '.join(names)} {ends}")
+        if seen[True]:
+            sentences.append(f"{model}: noticed by {', '.join(seen[True])}, to which the truth of before is noise now.")
+        if seen[False]:
+            sentences.append(f"{model}: not noticed by {', '.join(seen[False])}, which prefer the truth of before.")
     if not rows:
         return []
     return [

@@ -40,7 +40,7 @@ class Trust:
             return f"Do not use {name} on models like {', '.join(self.backwards_on)}: it prefers noise to the truth."
         if self.orders.low < 0.8 or self.blind_on:
             weak = f"on {', '.join(self.blind_on)} it cannot tell the truth from noise" if self.blind_on else (
-                f"it orders the ladder with tau {self.orders.tau:.2f} at its worst"
+                f"at its worst it orders the ladder with tau {self.orders.tau:.2f}, at least {self.orders.low:.2f}"
             )  # fmt: skip
             return f"Do not rank explainers by {name} alone: {weak}."
         if self.own_reasons is False:
