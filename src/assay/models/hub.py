@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -46,14 +48,15 @@ def load(
         options["device_map"] = "auto" if device == "auto" else {"": device}
     try:
         processor = transformers.AutoProcessor.from_pretrained(source, revision=revision, trust_remote_code=False)
-        loaded: Any = getattr(transformers, model_class).from_pretrained(
-            source,
-            revision=revision,
-            trust_remote_code=False,
-            use_safetensors=True,
-            output_loading_info=True,
-            **options,
-        )
+        with _bars(shown=not Path(source).is_dir()):  # what is here already is read in a moment
+            loaded: Any = getattr(transformers, model_class).from_pretrained(
+                source,
+                revision=revision,
+                trust_remote_code=False,
+                use_safetensors=True,
+                output_loading_info=True,
+                **options,
+            )
     except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as error:
         raise BadInput(_reason(what, source, error)) from None
     module, report = loaded
@@ -97,6 +100,21 @@ def weights_revision(path: str, hub_revision: str | None, salt: str) -> str:
         with file.open("rb") as content:
             digest.update(file.name.encode() + hashlib.file_digest(content, "sha256").digest())
     return f"1:{digest.hexdigest()[:16]}"
+
+
+@contextmanager
+def _bars(shown: bool) -> Iterator[None]:
+    """With or without the progress bars of transformers."""
+    from transformers.utils import logging
+
+    before = logging.is_progress_bar_enabled()
+    if not shown:
+        logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if before:
+            logging.enable_progress_bar()
 
 
 def _quantisation(what: str, quantised: str) -> Any:

@@ -58,6 +58,8 @@ def in_workers(plan: Plan, jobs: Sequence[Job], store: Store, workers: int, retr
                 yield Report(job, "retry", value) if again else Report(job, "failed", value)
     finally:
         for worker in pool:
+            worker.pipe.close()  # all hear of it before the first is waited for
+        for worker in pool:
             worker.stop()
 
 
@@ -93,6 +95,8 @@ class _Worker:
 
     def stop(self) -> None:
         self.pipe.close()
+        if self.busy is None:  # it leaves by itself, and takes its locks with it
+            self.process.join(2)
         if self.process.is_alive():
             self.process.terminate()
         self.process.join(5)
