@@ -24,6 +24,7 @@ from assay.engine.progress import Progress, measured_rates
 from assay.engine.run import run
 from assay.kernel.card import Card
 from assay.kernel.spec import Spec
+from assay.results.store import Store
 
 FREE = Costs(start=0, load=0, driver=0, store=0)
 
@@ -104,6 +105,18 @@ def test_a_pair_never_timed_is_guessed_from_its_passes() -> None:
     assert not rates.measured("toy-a", "tests/costly")
 
 
+def test_guesses_take_the_same_explainer_elsewhere_then_a_line_through_what_was_timed() -> None:
+    costly = {"name": f"{__name__}:Costly"}
+    planned = plan(Spec.parse(toys.spec(explainers=["control/random", costly, "toys:Noise"])))
+    rates = measured_rates(planned, [])
+    few, many = rates.passes["control/random"], rates.passes["tests/costly"]
+    spent = {"explain control/random": 4 * (1 + 0.1 * few), "explain tests/costly": 4 * (1 + 0.1 * many)}
+    rates = measured_rates(planned, [{"model": "toy-a", "samples": 4, "spent": spent}])
+    noise = next(name for name in rates.passes if name not in ("control/random", "tests/costly"))
+    assert rates.of("toy-a", noise) == pytest.approx(1 + 0.1 * rates.passes[noise])  # a second each, a tenth a pass
+    assert rates.of("another", "tests/costly") == rates.of("toy-a", "tests/costly")
+
+
 def test_damaged_events_are_passed_over() -> None:
     planned = plan(Spec.parse(toys.spec()))
     broken = [
@@ -126,6 +139,9 @@ def test_a_forecast_comes_from_a_part_of_the_run(tmp_path: Path) -> None:
     assert told.startswith("about ")
     assert "with 2 workers, limited by" in told
     assert "with 100 workers" in told
+    part = Store(tmp_path / "part")
+    part.write_json("spec.json", part.read_json("spec.json") | {"protocol": {"name": "synergy"}})
+    assert forecast(whole, whole.grid, str(tmp_path / "run"), 2).startswith("unknown")  # another protocol's seconds
 
 
 def test_what_cannot_be_read_is_not_called_done(tmp_path: Path) -> None:

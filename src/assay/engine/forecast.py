@@ -13,6 +13,7 @@ from assay.engine.events import duration
 from assay.engine.plan import Plan
 from assay.engine.progress import Rates, measured_rates
 from assay.kernel.cell import Job
+from assay.kernel.errors import AssayError
 from assay.results.store import Store
 
 _NEIGHBOURS = 20  # runs next to this one that are looked at, newest first
@@ -25,18 +26,24 @@ def forecast(planned: Plan, jobs: Sequence[Job], where: str, workers: int | None
         return "unknown: nothing of it can be run here, see what is missing"
     if not jobs:
         return "none: everything is done"
-    events = list(_events(where))
-    rates = measured_rates(planned, events)
-    works = estimate(planned, jobs, rates, events)
+    events, alike = [], []
+    for store in _runs(where):
+        told = [event for event in store.lines("events.jsonl") if isinstance(event, dict)]
+        events += told
+        alike += (
+            told if _protocol(store) == planned.spec.plain()["protocol"] else []
+        )  # scores of others cost other times
+    rates = measured_rates(planned, alike)
+    works = estimate(planned, jobs, rates, alike)
     if works is None:
         return "unknown: nothing like it was run here yet. Run a part of it first (--limit 8), then ask again"
     costs = measured_costs(events)
     here = min(workers or os.cpu_count() or 1, len(jobs))
-    told = [_say(simulate(works, n, costs), n) for n in dict.fromkeys([here, max(here, _MANY)])]
+    said = [_say(simulate(works, n, costs), n) for n in dict.fromkeys([here, max(here, _MANY)])]
     pairs = {(cell.model, cell.explainer) for job in jobs for cell in job.cells}
     timed = sum(rates.measured(*pair) for pair in pairs)
-    guessed = "" if timed == len(pairs) else f" ({len(pairs) - timed} of {len(pairs)} pairs guessed from their passes)"
-    return "; ".join(told) + guessed
+    guessed = "" if timed == len(pairs) else f" ({len(pairs) - timed} of {len(pairs)} pairs guessed)"
+    return "; ".join(said) + guessed
 
 
 def estimate(
@@ -99,15 +106,20 @@ def _sound(event: Mapping[str, Any]) -> bool:
     )
 
 
-def _events(where: str) -> Iterator[Mapping[str, Any]]:
-    """Of the run itself, then of its newest neighbours."""
-    places: list[Path | str] = [where]
+def _runs(where: str) -> Iterator[Store]:
+    """The run itself, then its newest neighbours."""
+    yield Store(where)
     if "://" not in where:
         beside = Path(where).parent.glob("*/events.jsonl")
         newest = sorted(beside, key=lambda path: path.stat().st_mtime, reverse=True)[:_NEIGHBOURS]
-        places += [path.parent for path in newest if path.parent != Path(where)]
-    for place in places:
-        yield from (event for event in Store(place).lines("events.jsonl") if isinstance(event, dict))
+        yield from (Store(path.parent) for path in newest if path.parent != Path(where))
+
+
+def _protocol(store: Store) -> Any:
+    try:
+        return store.read_json("spec.json")["protocol"]
+    except (AssayError, KeyError, TypeError):
+        return None
 
 
 def _say(seen: Forecast, workers: int) -> str:

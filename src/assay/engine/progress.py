@@ -6,6 +6,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from assay.engine.executors.job import Done
 from assay.engine.plan import Plan
 from assay.kernel.cell import Job
@@ -15,7 +17,8 @@ from assay.kernel.registry import label
 class Rates:
     """Seconds that a sample takes, by model and explainer of a plan.
 
-    A pair that was never timed is guessed from the forward passes it declares, at the seconds a pass took elsewhere.
+    A pair that was never timed is guessed: from the same explainer on other models, else from the forward passes it
+    declares, by what an explanation and what a pass of it took elsewhere.
     """
 
     def __init__(self, planned: Plan) -> None:
@@ -36,17 +39,24 @@ class Rates:
         key = model, explainer
         if self.samples.get(key):
             return self.seconds[key] / self.samples[key]
-        per_pass = self._per_pass(model)
-        return None if per_pass is None else per_pass * self.passes[explainer]
+        same = [self.seconds[k] / self.samples[k] for k in self.samples if k[1] == explainer]
+        return sum(same) / len(same) if same else self._by_passes(model, self.passes[explainer])
 
     def measured(self, model: str, explainer: str) -> bool:
         return bool(self.samples.get((model, explainer)))
 
-    def _per_pass(self, model: str) -> float | None:
-        """Of this model where it was timed, else of all."""
+    def _by_passes(self, model: str, passes: float) -> float | None:
+        """A line through what was timed of this model, or of all: so much for any explanation, so much for a pass."""
         known = [key for key in self.samples if key[0] == model] or list(self.samples)
-        passes = sum(self.samples[key] * self.passes[key[1]] for key in known)
-        return sum(self.seconds[key] for key in known) / passes if passes else None
+        if not known:
+            return None
+        x = np.array([self.passes[explainer] for _, explainer in known])
+        y = np.array([self.seconds[key] / self.samples[key] for key in known])
+        slope = float(np.cov(x, y, bias=True)[0, 1] / x.var()) if np.ptp(x) else 0.0
+        base = float(y.mean() - slope * x.mean())
+        if slope <= 0 or base <= 0:  # too little was seen to tell the two apart
+            return passes * float(y.sum() / x.sum())
+        return base + slope * passes
 
 
 class Progress:
