@@ -141,3 +141,8 @@ def test_the_command_fails_only_for_worse_and_only_if_asked(tmp_path: Path, monk
     assert len(pd.read_csv(table)) == 36
     assert CliRunner().invoke(app, ["compare", str(before), str(after), "--fail-if-worse"]).exit_code == 1
     assert CliRunner().invoke(app, ["compare", str(after), str(before), "--fail-if-worse"]).exit_code == 0
+    afar = CliRunner().invoke(app, ["compare", before.as_uri(), after.as_uri(), "--fail-if-worse"])
+    assert afar.exit_code == 1  # a run may be anywhere that fsspec reaches
+    page = tmp_path / "page"
+    assert CliRunner().invoke(app, ["report", before.as_uri(), "-o", str(page)]).exit_code == 0
+    assert (page / "index.html").exists()

@@ -16,8 +16,8 @@ _COLUMNS = ["", "explainer", "score", "model", "before", "after", "difference", 
 
 
 def compare(
-    before: Annotated[Path, typer.Argument(help="The run to compare with.")],
-    after: Annotated[Path, typer.Argument(help="The run that may be worse.")],
+    before: Annotated[str, typer.Argument(help="The run to compare with: a directory or an fsspec URL.")],
+    after: Annotated[str, typer.Argument(help="The run that may be worse.")],
     fail_if_worse: Annotated[
         bool, typer.Option("--fail-if-worse", help="Exit 1 where a score is worse beyond chance, or rows fail anew.")
     ] = False,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -13,7 +12,7 @@ from assay.cli.console import print_table
 def paper(
     number: Annotated[str, typer.Argument(help="000 grid, 001 synergy, 002 compass, 003 semantic, 004 pixel.")],
     run: Annotated[
-        Path | None, typer.Argument(help="A run of that protocol; the run recorded with Assay if not given.")
+        str | None, typer.Argument(help="A run of that protocol; the run recorded with Assay if not given.")
     ] = None,
     tables: Annotated[bool, typer.Option(help="Print the paper's tables beside the run's as well.")] = True,
 ) -> None:

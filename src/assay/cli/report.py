@@ -11,7 +11,7 @@ from assay.cli.console import run_path
 
 
 def report(
-    runs: Annotated[list[Path] | None, typer.Argument(help="Run directories; the newest under runs/ if none.")] = None,
+    runs: Annotated[list[str] | None, typer.Argument(help="Runs, directories or URLs; the newest if none.")] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Where the page goes; RUN/report if none.")] = None,
     single_file: Annotated[bool, typer.Option("--single-file", help="All in one index.html: for small runs.")] = False,
 ) -> None:
@@ -21,6 +21,7 @@ def report(
     """
     from assay.report import report as write_page
 
-    chosen = runs or [run_path(None)]
-    page = write_page(chosen, out or chosen[0] / "report", single_file=single_file)
+    chosen = runs or [str(run_path(None))]
+    beside = Path("report") if "://" in chosen[0] else Path(chosen[0], "report")
+    page = write_page(chosen, out or beside, single_file=single_file)
     typer.echo(page.resolve().as_uri())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,7 +10,7 @@ from assay.cli.console import run_path
 
 
 def view(
-    runs: Annotated[list[Path] | None, typer.Argument(help="Run directories; the newest under runs/ if none.")] = None,
+    runs: Annotated[list[str] | None, typer.Argument(help="Runs, directories or URLs; the newest if none.")] = None,
     port: Annotated[int, typer.Option(help="Where to listen on this computer; 0 takes any free port.")] = 8765,
     browse: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
 ) -> None:
@@ -29,6 +28,6 @@ def view(
             webbrowser.open(address)
 
     try:
-        serve(runs or [run_path(None)], port, ready)
+        serve(runs or [str(run_path(None))], port, ready)
     except KeyboardInterrupt:
         typer.echo("stopped.", err=True)
