@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from assay.models.vlm_decoder import Decoder
 
 CAPABILITIES = frozenset({"scores", "gradients", "attention", "activations", "autoregressive", "text"})
-_EARLY = 7  # fsyn2026 A.2
+_EARLY = 7  # fsyn2026 A.2, of 24 to 32 layers
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +88,8 @@ class VLM:
         # Hidden state 0 is the embedding, so hidden state k is the output of layer k - 1.
         roles["vision.last"] = roles[f"vision.{max(read % (vision + 1) - 1, 0)}"]
         late = max(decoder - 2, 0)
-        roles |= {"decoder.early": roles[f"decoder.{min(_EARLY, late)}"], "decoder.late": roles[f"decoder.{late}"]}
+        early = _EARLY if decoder > 2 * _EARLY else decoder // 4
+        roles |= {"decoder.early": roles[f"decoder.{early}"], "decoder.late": roles[f"decoder.{late}"]}
         roles["decoder.last"] = roles[f"decoder.{decoder - 1}"]
         roles["words"] = self.family.words
         return roles

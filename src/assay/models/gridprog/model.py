@@ -42,9 +42,11 @@ class GridProgModel:
 
     @property
     def layers(self) -> Mapping[str, str]:
-        """The last block only moves things to the readout: the states of cells and words are last read before it."""
-        last = max(len(self.module.blocks) - 2, 0)
-        return {"vision.last": "vision", "decoder.last": f"blocks.{last}", "words": "words"}
+        """The last block only moves things to the readout: the states of cells and words are last read before it, and
+        only there are words more than themselves. So all roles of the decoder are that block."""
+        block = f"blocks.{max(len(self.module.blocks) - 2, 0)}"
+        decoder = {f"decoder.{which}": block for which in ("early", "late", "last")}
+        return {"vision.last": "vision", **decoder, "words": "words"}
 
     @property
     def attention_layers(self) -> Sequence[str]:
