@@ -36,4 +36,6 @@ def paper(
 
 
 def _cell(value: object) -> str:
-    return "-" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
+    if isinstance(value, float):
+        return f"{value if abs(value) > 1e-12 else 0.0:.4g}"  # what is left of a difference of equals is no figure
+    return "-" if value is None else str(value)
