@@ -17,6 +17,8 @@ import pandas as pd
 from assay.results.record import record
 from assay.results.run import Run, load_run
 
+DETAILS = {"synergy": ("f_syn", "sii")}  # what `assay paper` needs beside the scores
+
 
 class Rounded(Run):
     keep = ""
@@ -31,7 +33,7 @@ class Rounded(Run):
 def main(run: str, out: str, keep: str = "") -> None:
     whole = Rounded(load_run(run).store)
     whole.keep = keep
-    kept = record(whole, out)
+    kept = record(whole, out, DETAILS.get(whole.store.read_json("spec.json")["protocol"]["name"], ()))
     print(f"{len(kept.scores())} rows in {out}")
 
 

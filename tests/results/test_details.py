@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+import pandas as pd
 import pytest
 import toys
 
@@ -113,8 +114,25 @@ def test_a_record_is_read_like_the_run_it_came_from(tmp_path: Path) -> None:
     assert keys.to_numpy().tolist() == kept_keys.to_numpy().tolist()
     np.testing.assert_allclose(kept, values, rtol=1e-3)
     assert sum(path.stat().st_size for path in (tmp_path / "record").iterdir()) < 40_000
-    with pytest.raises(BadInput, match="for 0 rows only"):
+    with pytest.raises(BadInput, match="no details of nothing"):
         record(finished, tmp_path / "other", details=("nothing", "end"))
+
+
+def test_a_record_has_nan_for_details_that_failures_lack(tmp_path: Path) -> None:
+    class Partly(Run):
+        def details(self, metric: str) -> tuple[pd.DataFrame, np.ndarray[Any, Any]]:
+            keys, values = super().details(metric)
+            kept = (keys["explainer"] != keys["explainer"].iloc[0]).to_numpy()
+            return keys[kept].reset_index(drop=True), values[kept]
+
+    finished = run(_spec(), tmp_path / "run", workers=0)
+    keys, values = finished.details("end")
+    lost = (keys["explainer"] == keys["explainer"].iloc[0]).to_numpy()
+    kept_keys, kept = record(Partly(finished.store), tmp_path / "record", details=("end",)).details("end")
+    assert keys.to_numpy().tolist() == kept_keys.to_numpy().tolist()
+    assert np.isnan(kept[lost]).all()
+    assert 0 < lost.sum() < len(lost)
+    np.testing.assert_allclose(kept[~lost], values[~lost], rtol=1e-3)
 
 
 @dataclass(frozen=True)

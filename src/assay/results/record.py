@@ -49,6 +49,8 @@ class Record(Run):
 
 def record(run: Run, out: str | Path, details: tuple[str, ...] = ()) -> Record:
     """Write scores in one file, the named details in another, and what the run says about itself."""
+    import pandas as pd
+
     store = Store(out)
     for name in _KEPT:
         if run.store.exists(name):
@@ -63,9 +65,12 @@ def record(run: Run, out: str | Path, details: tuple[str, ...] = ()) -> Record:
     arrays = {}
     for metric in details:
         keys, values = run.details(metric)
-        if not len(keys) or len(keys) != int((scores["metric"] == metric).sum()):
-            raise BadInput(f"{run.path}: details of {metric} are there for {len(keys)} rows only, not for all.")
-        arrays[metric] = np.ascontiguousarray(values, dtype=np.float16)
+        if not len(keys):
+            raise BadInput(f"{run.path}: there are no details of {metric}.")
+        rows = pd.MultiIndex.from_frame(scores.loc[scores["metric"] == metric, list(KEYS)].sort_values(list(KEYS)))
+        places = pd.MultiIndex.from_frame(keys.loc[:, list(KEYS)]).get_indexer(rows)
+        found = np.where((places >= 0)[:, None], values[places], np.nan)  # a failure has none
+        arrays[metric] = np.ascontiguousarray(found, dtype=np.float16)
     if arrays:
         store.write(DETAILS, safetensors.numpy.save(arrays))
     return Record(store)

@@ -52,10 +52,11 @@ def calibration(scored: Scored, run: Run) -> Finding | None:
         else "The time is in the events of the run, which are not here."
     )
     first = dict(zip(COLUMNS, rows[0], strict=True))
+    fewer = first["fewer passes"]  # None in a record that left the details out
     said = (
         f"Over {len(table)} explanations, Spearman's rho between F_syn and the exact index is {_spread(first, 'rho')}, "
         f"Kendall's tau {_spread(first, 'tau')}.",
-        f"F_syn asks for {first['fewer passes']:.1f} times fewer coalitions. {timed}",
+        (f"F_syn asks for {fewer:.1f} times fewer coalitions. " if fewer else "") + timed,
     )
     points = []
     for name, part in table.groupby("explainer", observed=True):

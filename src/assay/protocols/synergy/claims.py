@@ -171,7 +171,7 @@ def _calibrated(scored: Scored, run: Run, published: Published) -> list[Claim]:
         Claim(texts[0], "section 4.3", f"rho {rho}", f"rho {spread(value, low, high)}", verdict, because),
         Claim(
             texts[1], "section 4.3, Fig. 4", f"{speed} times", f"{ratio:.1f} times",
-            "agree" if ratio >= speed else "disagree", unit,
+            "cannot tell" if np.isnan(ratio) else "agree" if ratio >= speed else "disagree", unit,
         ),
     ]  # fmt: skip
 
