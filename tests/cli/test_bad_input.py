@@ -17,7 +17,7 @@ from assay.results import load_run
 
 def assay(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    command = [sys.executable, "-c", "from assay.cli.main import main; main()", *map(str, arguments)]
+    command = [sys.executable, "-m", "assay", *map(str, arguments)]
     return subprocess.run(command, env=environment, cwd=cwd, capture_output=True, text=True, timeout=120)
 
 
