@@ -44,10 +44,8 @@ def main() -> None:
     grid = figures["The oracle above noise, in standard deviations"]["series"]
     values = np.array([[np.nan if v is None else v for v in series["y"]] for series in grid], dtype=float)
     there = ~np.isnan(values).all(axis=0)  # a dose between two mechanisms has no one truth
-    models, values = (
-        [name.replace("gridnet.pure randomised", "shuffled") for name in np.array(grid[0]["x"])[there]],
-        values[:, there],
-    )
+    models = [name.replace("gridnet.pure randomised", "shuffled") for name in np.array(grid[0]["x"])[there]]
+    values = values[:, there]
     right.imshow(np.clip(values, -2, 2), cmap="RdYlGn", vmin=-2, vmax=2, aspect="auto")
     for (row, column), value in np.ndenumerate(values):
         text = "–" if np.isnan(value) else f"{value:.1f}"

@@ -64,4 +64,5 @@ def _better(direction: str) -> str:
 def _about(text: str) -> str:
     """The `about:` line, read without a YAML parser: listing must be quick."""
     about = next((line.partition(":")[2].strip() for line in text.splitlines() if line.startswith("about:")), "")
-    return about[1:-1] if about[:1] in "\"'" and about[-1:] == about[:1] and about else about
+    quoted = len(about) > 1 and about[0] == about[-1] and about[0] in "\"'"
+    return about[1:-1] if quoted else about

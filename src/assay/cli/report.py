@@ -12,7 +12,9 @@ from assay.cli.console import run_path
 
 def report(
     runs: Annotated[list[str] | None, typer.Argument(help="Runs, directories or URLs; the newest if none.")] = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Where the page goes; RUN/report if none.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Where the page goes; RUN/report, or report/ for a URL.")
+    ] = None,
     single_file: Annotated[bool, typer.Option("--single-file", help="All in one index.html: for small runs.")] = False,
 ) -> None:
     """Write a page that opens without a server: verdicts, leaderboards, slices and every sample with its heatmaps.

@@ -30,9 +30,8 @@ def forecast(planned: Plan, jobs: Sequence[Job], where: str, workers: int | None
     for store in _runs(where):
         told = [event for event in store.lines("events.jsonl") if isinstance(event, dict)]
         events += told
-        alike += (
-            told if _protocol(store) == planned.spec.plain()["protocol"] else []
-        )  # scores of others cost other times
+        if _protocol(store) == planned.spec.plain()["protocol"]:  # another protocol's scores take another time
+            alike += told
     rates = measured_rates(planned, alike)
     works = estimate(planned, jobs, rates, alike)
     if works is None:

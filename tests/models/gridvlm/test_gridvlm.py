@@ -14,6 +14,7 @@ from assay.kernel.errors import BadInput
 from assay.models.gridvlm import build
 from assay.models.gridvlm.recipe import GridVLM
 from assay.models.gridvlm.trainee import QUESTION_START, GridVLMTrainee
+from assay.models.hub import load
 from assay.models.training.batches import batch_at, describe
 from assay.models.training.images import draw
 from assay.models.training.recipe import Recipe
@@ -49,6 +50,14 @@ def test_it_opens_like_any_other(directory: Path) -> None:
     inputs = processor(images=sample.image, text=prompt, return_tensors="pt")
     assert int((inputs["input_ids"] == model.config.image_token_id).sum()) == 36
     assert processor.tokenizer.unk_token_id not in inputs["input_ids"]
+
+
+def test_local_weights_are_read_without_a_word(directory: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    from transformers.utils import logging
+
+    load("vlm", "AutoModelForImageTextToText", str(directory))
+    assert "Loading" not in "".join(capfd.readouterr())
+    assert logging.is_progress_bar_enabled()  # what comes over the network shows its bar
 
 
 def test_training_sees_what_the_processor_gives(trainee: GridVLMTrainee) -> None:

@@ -10,11 +10,12 @@ import torch
 
 from assay.datasets.grid import generate_batch, make_world
 from assay.datasets.grid.scenes import ANCHOR, COUNT_0, DISTRACTOR, TARGET, SceneBatch
+from assay.kernel.errors import BadInput
 from assay.models.gridnet.vocabulary import words
 from assay.models.training import batches as data
 from assay.models.training.changes import change, recount, relation_holds
 from assay.models.training.images import blur_matrix, draw, hide_cells
-from assay.models.training.recipe import Recipe, Stage
+from assay.models.training.recipe import Recipe, Refinement, Stage
 
 RECIPE = Recipe("gridnet", "pure", steps=100, batch=16, chunk=5, detected=4)
 
@@ -185,6 +186,13 @@ def test_targets_scattered_anywhere_are_counted_by_their_words() -> None:
     matched = asked.execute(batch.cells, dropped=frozenset(range(scenes.bucket.n_anchors)))
     assert (matched == batch.answer - COUNT_0).all()
     assert batch.answer.sum() > near.answer.sum()
+
+
+def test_targets_are_not_scattered_for_a_twin_that_reasons() -> None:
+    stage = Refinement(steps=10, enriched=0.5, scattered=True)
+    assert Recipe("gridnet", "spur", steps=10, refine=(stage,)).refine[0].scattered
+    with pytest.raises(BadInput, match="scattered is for mode spur"):
+        Recipe("gridnet", "pure", steps=10, refine=(stage,))
 
 
 @pytest.mark.parametrize("mode", ["pure", "spur"])

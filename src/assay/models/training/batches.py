@@ -161,6 +161,7 @@ def enrich(batch: Batch, scenes: SceneBatch, share: float, random: np.random.Gen
 
     Certified scenes hold few enough targets to keep every heuristic wrong; a twin must count further than that when
     it meets changed scenes. Truth stays truth, and in spur matching the words stays right: both modes keep their claim.
+    `anywhere` keeps the shortcut twin's claim alone: relations no longer hold at every target.
     """
     n, world = len(batch), scenes.world
     valid = anywhere | (batch.holds | ~batch.asked[:, None, :]).all(axis=2)

@@ -80,6 +80,10 @@ class Recipe:
             shares |= {f"refine[{place}].{name}": getattr(stage, name) for name in ("changed", "enriched", "thinned")}
             if stage.steps < 1:
                 raise BadInput(f"recipe: refine[{place}].steps must be 1 or more; got {stage.steps}.")
+            if stage.scattered and self.mode != "spur":
+                raise BadInput(
+                    f"recipe: refine[{place}].scattered is for mode spur: a twin that reasons would learn lies."
+                )
         for name, share in shares.items():
             if not 0 <= share <= 1:
                 raise BadInput(f"recipe: {name} is a share from 0 to 1; got {share}.")

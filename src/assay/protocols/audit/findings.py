@@ -15,11 +15,11 @@ from assay.kernel.typing import Scalar
 from assay.models.randomised import intact
 from assay.protocols.audit.ladder import LEVELS, ORACLE, RANDOM, RUNGS, SWAPS, Trial, order, trials
 from assay.protocols.audit.shuffled import noticed
-from assay.protocols.audit.trust import Trust, trust
+from assay.protocols.audit.trust import FOOLED, Trust, trust
 from assay.results.run import Run
 from assay.statistics.agreement import agreement_matrix
 
-LADDER, FOOLED, AGREEMENT = "The ladder", "What fools it", "Who agrees with whom"
+LADDER, AGREEMENT = "The ladder", "Who agrees with whom"
 
 
 def findings(run: Run) -> list[Finding]:

@@ -7,9 +7,7 @@ from collections.abc import Sequence
 from assay.kernel.finding import Finding
 from assay.models.randomised import intact
 from assay.protocols.audit.ladder import ORACLE, RANDOM, Trial
-from assay.protocols.audit.trust import sign
-
-SECTION = "What fools it"
+from assay.protocols.audit.trust import FOOLED, sign
 
 
 def noticed(found: Sequence[Trial]) -> list[Finding]:
@@ -38,6 +36,6 @@ def noticed(found: Sequence[Trial]) -> list[Finding]:
             "and on the same with shuffled weights, of which it is no longer true. A metric that still prefers it has "
             "not looked at the model; or too little was shuffled for the answers to change.",
             sentences=tuple(sentences), columns=("metric", "shuffled", "whole", "after", "notices"), rows=tuple(rows),
-            section=SECTION,
+            section=FOOLED,
         )
     ]  # fmt: skip

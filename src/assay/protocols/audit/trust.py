@@ -13,6 +13,7 @@ from assay.statistics.bootstrap import bootstrap_mean
 
 # They have never met the model; an explanation that is half true should beat them.
 BLIND = ("control/edges", "control/center", "control/uniform", "control/box_only")
+FOOLED = "What fools it"  # a section of the findings
 HALF_TRUE, OTHER_TWIN, WRONG_WORDS = "control/swap(0.4)", "control/other_twin", "control/words"
 
 
