@@ -138,14 +138,14 @@ def in_ray(
             ray.init(address=address, log_to_driver=False, logging_level="error", **started)
         except (ConnectionError, ValueError, RuntimeError) as error:
             raise BadInput(f"cannot reach a Ray cluster at {address or 'this machine'}: {error}") from None
-    driver = _Driver(ray, planned, jobs, store, workers, retries)
-    try:
-        with redirect_stdout(sys.stderr):  # Ray tells of dead workers on stdout, which may be a program's
+    with redirect_stdout(sys.stderr):  # Ray tells of lost workers and nodes on stdout, which may be a program's
+        driver = _Driver(ray, planned, jobs, store, workers, retries)
+        try:
             yield from driver.reports()
-    finally:
-        driver.stop()
-        if ours:
-            ray.shutdown()
+        finally:  # inside: its threads may still have a word to say
+            driver.stop()
+            if ours:
+                ray.shutdown()
 
 
 def resources(recipe: Any) -> dict[str, float]:
