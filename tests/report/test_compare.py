@@ -146,3 +146,6 @@ def test_the_command_fails_only_for_worse_and_only_if_asked(tmp_path: Path, monk
     page = tmp_path / "page"
     assert CliRunner().invoke(app, ["report", before.as_uri(), "-o", str(page)]).exit_code == 0
     assert (page / "index.html").exists()
+    followed = CliRunner().invoke(app, ["view", before.as_uri()])  # what is far away cannot be watched
+    assert isinstance(followed.exception, BadInput)
+    assert "assay report" in str(followed.exception)

@@ -7,10 +7,11 @@ from typing import Annotated
 import typer
 
 from assay.cli.console import run_path
+from assay.kernel.errors import BadInput
 
 
 def view(
-    runs: Annotated[list[str] | None, typer.Argument(help="Runs, directories or URLs; the newest if none.")] = None,
+    runs: Annotated[list[str] | None, typer.Argument(help="Run directories; the newest under runs/ if none.")] = None,
     port: Annotated[int, typer.Option(help="Where to listen on this computer; 0 takes any free port.")] = 8765,
     browse: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
 ) -> None:
@@ -19,6 +20,9 @@ def view(
     Example: `assay view runs/grid-quick --open`
     """
     from assay.report.serve import view as serve
+
+    if far := [run for run in runs or () if "://" in run]:
+        raise BadInput(f"view follows runs on this computer; for {far[0]} make a page: `assay report {far[0]}`.")
 
     def ready(address: str) -> None:
         typer.echo(f"{address}  (Ctrl-C ends it)")
