@@ -1,41 +1,76 @@
-"""Keeps a finished run as a small Parquet that travels with Assay: what `assay paper` reads when no run is named.
+"""Keeps finished runs as a small Parquet that travels with Assay: what `assay paper` reads when no run is named.
 
-    python docs/recorded/make.py runs/grid-full src/assay/recorded/grid
+    python docs/recorded/make.py src/assay/recorded/synergy runs/synergy-grid
+    python docs/recorded/make.py src/assay/recorded/grid runs/grid-full runs/grid-interactions
+    python docs/recorded/make.py src/assay/recorded/compass runs/compass-full --rows '`meta.kind` == "plain"'
 
-Values are rounded to three decimals, and rows of scores that an explainer never has are left out; findings are kept as
-they were computed from all rows. A third argument, a pandas query, says which rows are worth keeping:
-
-    python docs/recorded/make.py runs/compass-full src/assay/recorded/compass '`meta.kind` == "plain"'
+Values are rounded to three decimals (two where a metric has very many), and rows of scores that an explainer never has
+are left out. Findings are those of the run, computed from all its rows; several runs are concluded anew, as
+one. `--rows`, a pandas query, says which rows are worth keeping.
 """
 
 from __future__ import annotations
 
-import sys
+import argparse
+from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import pandas as pd
 
+from assay.protocols.paper import protocol_of
+from assay.results.joined import Joined
 from assay.results.record import record
 from assay.results.run import Run, load_run
+from assay.results.store import Store
 
-DETAILS = {"synergy": ("f_syn", "sii")}  # what `assay paper` needs beside the scores
+DETAILS = {"synergy": ("f_syn", "sii"), "pixel": ("dominant",)}  # what `assay paper` needs beside the scores
+MANY = 200_000  # values of one metric
 
 
+@dataclass(frozen=True)
 class Rounded(Run):
-    keep = ""
+    """A run as it is kept: fewer digits, and only rows that say something."""
+
+    whole: Run
+    rows: str
 
     def scores(self) -> pd.DataFrame:
-        frame = super().scores()
-        frame = frame.query(self.keep) if self.keep else frame
-        known = frame.groupby(["explainer", "metric"])["value"].transform("count") > 0
-        return frame[known].assign(value=frame["value"].round(3)).reset_index(drop=True)
+        frame = self.whole.scores()
+        frame = frame.query(self.rows, engine="python") if self.rows else frame
+        frame = frame[frame.groupby(["explainer", "metric"])["value"].transform("count") > 0]
+        many = frame.groupby("metric")["value"].transform("count") > MANY
+        short = frame["value"].round(3).mask(many, frame["value"].round(2))
+        return frame.assign(value=short, probability=frame["probability"].round(3)).reset_index(drop=True)
+
+    def details(self, metric: str) -> tuple[pd.DataFrame, np.ndarray[Any, Any]]:
+        return self.whole.details(metric)
 
 
-def main(run: str, out: str, keep: str = "") -> None:
-    whole = Rounded(load_run(run).store)
-    whole.keep = keep
-    kept = record(whole, out, DETAILS.get(whole.store.read_json("spec.json")["protocol"]["name"], ()))
-    print(f"{len(kept.scores())} rows in {out}")
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("out")
+    parser.add_argument("runs", nargs="+")
+    parser.add_argument("--rows", default="", help="a pandas query: which rows to keep")
+    asked = parser.parse_args()
+    runs = [load_run(name) for name in asked.runs]
+    whole = Joined.of(runs)
+    kept = record(Rounded(whole.store, whole, asked.rows), asked.out, DETAILS.get(whole.spec["protocol"]["name"], ()))
+    if len(runs) > 1:
+        _as_one(runs, whole, Store(asked.out))
+    print(f"{len(kept.scores())} rows in {asked.out}")
+
+
+def _as_one(runs: list[Run], whole: Run, store: Store) -> None:
+    """What the record says about itself: models, data and explainers of all runs, and what they show together."""
+    listed = {
+        key: list({str(each): each for run in runs for each in run.spec[key]}.values())
+        for key in ("models", "datasets", "explainers")
+    }
+    spec = {key: value for key, value in runs[0].spec.items() if key != "limit"}  # runs may differ in it
+    store.write_json("spec.json", {**spec, **listed})
+    store.write_json("findings.json", [finding.plain() for finding in protocol_of(whole).findings(whole)])
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()

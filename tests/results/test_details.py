@@ -152,7 +152,9 @@ def test_a_paper_is_judged_by_a_run_of_its_protocol(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(room, "papers", lambda: {"999": f"{__name__}:Claims"})
     [claim] = paper("999", finished.path).claims
     assert claim.ours == "100 rows"
+    [claim] = paper("999", finished, finished.path).claims
+    assert claim.ours == "100 rows"  # what the first run has is not counted twice
     with pytest.raises(BadInput, match="is a run of protocol"):
-        paper("999", other)
+        paper("999", finished, other)
     with pytest.raises(BadInput, match="is recorded here"):
         paper("999")

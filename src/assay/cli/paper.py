@@ -11,18 +11,21 @@ from assay.cli.console import print_table
 
 def paper(
     number: Annotated[str, typer.Argument(help="000 grid, 001 synergy, 002 compass, 003 semantic, 004 pixel.")],
-    run: Annotated[
-        str | None, typer.Argument(help="A run of that protocol; the run recorded with Assay if not given.")
+    runs: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[RUN]...", help="Runs of that protocol, read as one; the run recorded with Assay if none is given."
+        ),
     ] = None,
     tables: Annotated[bool, typer.Option(help="Print the paper's tables beside the run's as well.")] = True,
 ) -> None:
-    """Set what a paper claims beside what a run shows: agree, disagree or cannot tell, claim by claim.
+    """Set what a paper claims beside what runs show: agree, disagree or cannot tell, claim by claim.
 
-    Example: `assay paper 000 runs/grid-full`
+    Example: `assay paper 000 runs/grid-full runs/grid-interactions`
     """
     from assay.protocols.paper import paper as compare
 
-    comparison = compare(number, run)
+    comparison = compare(number, *(runs or ()))
     print_table(
         ["verdict", "claim", "where", "published", "ours", "because"],
         [[c.verdict, c.text, c.where, c.published, c.ours, c.because] for c in comparison.claims],

@@ -1,12 +1,14 @@
-"""`paper(number, run)`: what a paper claims, one claim after the other, beside what a run shows."""
+"""`paper(number, *runs)`: what a paper claims, one claim after the other, beside what runs of its protocol show."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from assay.kernel.claim import Comparison
 from assay.kernel.errors import BadInput, UnknownName
 from assay.kernel.registry import build, registered
+from assay.results.joined import Joined
 from assay.results.run import Run, load_run
 
 RECORDED = Path(__file__).parent.parent / "recorded"
@@ -18,22 +20,28 @@ def papers() -> dict[str, str]:
     return {number: name for number, name in sorted(found.items()) if number}
 
 
-def paper(number: str, run: str | Path | Run | None = None) -> Comparison:
-    """The paper's claims judged by a run of its protocol; by the run recorded with Assay if none is given."""
+def paper(number: str, *runs: str | Path | Run) -> Comparison:
+    """The paper's claims judged by runs of its protocol, read as one, or by the one recorded with Assay."""
     known = papers()
     if number not in known:
         raise UnknownName("paper", number, known)
     protocol = known[number]
-    shown = run if isinstance(run, Run) else load_run(recorded(protocol) if run is None else run)
-    ran = shown.spec["protocol"]
-    if ran["name"] != protocol:
-        raise BadInput(
-            f"{shown.path} is a run of protocol {ran['name']}; paper {number} is about {protocol}: "
-            f"run one of its specs first (`assay ls specs`)."
-        )
-    parameters = {key: value for key, value in ran.items() if key != "name"}
-    comparison: Comparison = build("protocol", protocol, parameters).paper(shown)
+    shown = [run if isinstance(run, Run) else load_run(run) for run in runs or (recorded(protocol),)]
+    for run in shown:
+        if (ran := run.spec["protocol"]["name"]) != protocol:
+            raise BadInput(
+                f"{run.path} is a run of protocol {ran}; paper {number} is about {protocol}: "
+                f"run one of its specs first (`assay ls specs`)."
+            )
+    whole = Joined.of(shown)
+    comparison: Comparison = protocol_of(whole).paper(whole)
     return comparison
+
+
+def protocol_of(run: Run) -> Any:
+    """The protocol of a run, as its spec sets it up."""
+    parameters = dict(run.spec["protocol"])
+    return build("protocol", parameters.pop("name"), parameters)
 
 
 def recorded(protocol: str) -> Path:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from assay.kernel.errors import BadInput
 
@@ -111,11 +112,25 @@ def _newton(q: Table, free: npt.NDArray[np.bool_], barrier: float, first: Table,
     # what rounding has moved of the marginals is moved back
     strayed = [(first - q.sum(axis=1)).ravel(), (second - q.sum(axis=0)).ravel()]
     wanted = np.concatenate([downhill.sum(axis=1).ravel(), downhill.sum(axis=0).ravel()]) - np.concatenate(strayed)
-    unit = 1 / np.sqrt(np.maximum(np.diag(system), np.finfo(np.float64).tiny))  # near the boundary entries span decades
-    multiplier = unit * np.linalg.lstsq(unit[:, None] * system * unit, unit * wanted, rcond=1e-13)[0]
+    multiplier = _solved(system, wanted)
     pull = multiplier[: n1 * ny].reshape(n1, 1, ny) + multiplier[n1 * ny :].reshape(1, n2, ny)
     step = downhill - np.einsum("abyz,abz->aby", inverse, pull)
     return step, float(-(gradient * step).sum())
+
+
+def _solved(system: Table, wanted: Table) -> Table:
+    """A solution of a singular system that has one: adding to x1's and taking from x2's multipliers changes nothing.
+
+    A ridge as small as rounding makes it positive definite, and it moves the solution in those directions alone; the
+    least squares that stand behind it are some ten times dearer.
+    """
+    unit = 1 / np.sqrt(np.maximum(np.diag(system), np.finfo(np.float64).tiny))  # near the boundary entries span decades
+    scaled = unit[:, None] * system * unit
+    ridge = scaled + 1e-13 * np.eye(len(scaled))
+    try:
+        return unit * cho_solve(cho_factor(ridge, check_finite=False), unit * wanted, check_finite=False)
+    except LinAlgError:
+        return unit * np.linalg.lstsq(scaled, unit * wanted, rcond=1e-13)[0]
 
 
 def _moved(q: Table, step: Table, free: npt.NDArray[np.bool_], barrier: float, decrement: float) -> Table:

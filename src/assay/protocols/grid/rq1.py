@@ -50,6 +50,7 @@ def findings(rows: pd.DataFrame) -> Iterator[Finding]:
 def _scenarios(rows: pd.DataFrame, family: str) -> Finding:
     """Mean RMA and IoU per scenario (figures 5b and 6)."""
     of_family = rows[(rows["family"] == family) & rows["metric"].isin(TITLES)]
+    per_explainer = {str(name): own for name, own in of_family.groupby("explainer")}
     counted = of_family.groupby("explainer")["value"].count()
     explainers = sorted(counted[counted > 0].index, key=lambda name: (is_control(name), name))
     table: list[tuple[Scalar, ...]] = []
@@ -61,7 +62,7 @@ def _scenarios(rows: pd.DataFrame, family: str) -> Finding:
             for which in SCENARIOS:
                 mean, used, of = means[which].get(name, (float("nan"), 0, 0))
                 cells += [number(mean), f"{used}/{of}"]
-            change = own_data_change(of_family, family, name, metric)
+            change = own_data_change(per_explainer[name], family, name, metric)
             table.append((title, name, *cells, number(change.value), number(change.low), number(change.high)))
         figures.append(
             Figure(
@@ -100,13 +101,13 @@ def _distractors(rows: pd.DataFrame, family: str) -> Finding:
     table: list[tuple[Scalar, ...]] = []
     low, value, high, names, sentences = [], [], [], [], []
     mine = rows[(rows["family"] == family) & (rows["metric"] == "distractor_mass")]
-    for name in sorted(mine["explainer"].unique(), key=lambda name: (is_control(name), name)):
-        change = paired_change(mine, family, name, "distractor_mass")
+    per_explainer = {str(name): own for name, own in mine.groupby("explainer")}
+    for name in sorted(per_explainer, key=lambda name: (is_control(name), name)):
+        own = per_explainer[name]
+        change = paired_change(own, family, name, "distractor_mass")
         if change.n == 0:
             continue
-        pure, cross = (
-            float(scenario(mine[mine["explainer"] == name], family, which)["value"].mean()) for which in (PURE, CROSS)
-        )
+        pure, cross = (float(scenario(own, family, which)["value"].mean()) for which in (PURE, CROSS))
         table.append((name, number(pure), number(cross), number(change.value), number(change.low),
                       number(change.high), change.n))  # fmt: skip
         if not is_control(name):

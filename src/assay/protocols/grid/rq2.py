@@ -84,12 +84,14 @@ def _volume(rows: pd.DataFrame, family: str) -> Finding:
     sentences = []
     densities = sorted(rows["density"].unique())
     sparse, dense = densities[0], densities[-1]
+    volume = rows[rows["metric"].isin(_EFFECTS)]
+    per_explainer = {str(name): own for name, own in volume.groupby("explainer")}
     for name in _explainers(rows, "mass"):
         row: list[Scalar] = [name]
         found = {}
         for metric in _EFFECTS:
-            found["density", metric] = effect(rows, name, metric, "density", dense, sparse)
-            found["form", metric] = effect(rows, name, metric, "form", 0, 1)
+            found["density", metric] = effect(per_explainer[name], name, metric, "density", dense, sparse)
+            found["form", metric] = effect(per_explainer[name], name, metric, "form", 0, 1)
         for one in found.values():
             row += [number(one.value), number(one.low), number(one.high)]
         table.append(tuple(row))
