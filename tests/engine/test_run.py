@@ -76,6 +76,22 @@ def test_a_narrower_spec_hides_rows_it_does_not_ask_for(tmp_path: Path) -> None:
     assert set(carry_out(tmp_path, explainers=["control/oracle"]).explainer) == {"control/oracle"}
 
 
+def test_what_a_spec_skips_is_not_run_and_can_be_run_later(tmp_path: Path) -> None:
+    without = carry_out(tmp_path, skip=[{"explainer": "control/o*"}])
+    assert set(without.explainer) == {"control/random"}
+    whole = carry_out(tmp_path)
+    assert [e["jobs"] for e in load_run(tmp_path).events() if e["event"] == "run_started"] == [3, 3]
+    pd.testing.assert_frame_equal(without, whole[whole.explainer == "control/random"].reset_index(drop=True))
+    assert len(carry_out(tmp_path, skip=[{"explainer": "control/o*"}])) == len(without) < len(whole)
+
+
+def test_a_skip_that_takes_nothing_or_everything_is_a_mistake() -> None:
+    with pytest.raises(BadInput, match=r"skip\.0: no cell of the run has model 'nix'\. It has models .*control/random"):
+        plan(Spec.parse(toys.spec(skip=[{"model": "nix"}])))
+    with pytest.raises(BadInput, match="every cell"):
+        plan(Spec.parse(toys.spec(skip=[{"explainer": "control/r*"}, {"explainer": "control/o*"}])))
+
+
 def test_a_failing_sample_fails_alone_with_its_reason(tmp_path: Path) -> None:
     scores = carry_out(tmp_path, explainers=["toys:Moody"])
     mass = scores[scores.metric == "localization/relevance_mass"].set_index("sample")

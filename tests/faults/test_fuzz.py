@@ -58,7 +58,7 @@ specs = st.fixed_dictionaries(
         "assay": junk, "name": junk, "about": junk, "protocol": components | junk,
         "models": st.lists(components, max_size=3) | junk, "datasets": st.lists(components, max_size=3) | junk,
         "explainers": st.lists(components, max_size=3) | junk, "seed": junk, "shard_size": junk, "batch_size": junk,
-        "limit": junk, "keep_maps": junk, "surprise": junk,
+        "limit": junk, "skip": junk, "keep_maps": junk, "surprise": junk,
     },
 )  # fmt: skip
 
@@ -67,7 +67,9 @@ specs = st.fixed_dictionaries(
 def nearly_sound(draw: st.DrawFn) -> dict[str, Any]:
     """A sound spec with one or two fields of it replaced: gets further than junk does."""
     spec = dict(toys.spec())
-    for key in draw(st.lists(st.sampled_from([*spec, "seed", "limit", "keep_maps", "extra"]), min_size=1, max_size=2)):
+    for key in draw(
+        st.lists(st.sampled_from([*spec, "seed", "limit", "skip", "keep_maps", "extra"]), min_size=1, max_size=2)
+    ):
         spec[key] = draw(components | junk | st.lists(components, max_size=3))
     return spec
 

@@ -30,6 +30,7 @@ def test_reading_back_what_was_written_changes_nothing() -> None:
         ({"batch_size": 0}, "batch_size: .*greater than or equal to 1"),
         ({"name": "../evil"}, "name: "),
         ({"protocol": 3}, "protocol"),
+        ({"skip": [{"modell": "x"}]}, "skip.0.modell"),
     ],
 )
 def test_every_problem_names_its_field(changes: dict[str, object], says: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -93,6 +94,7 @@ def plan(spec: Spec, strict: bool = True) -> Plan:
         more = f" The same goes for {', '.join(alone[1:])}." if len(alone) > 1 else ""
         raise BadInput(next(r.reason for r in refusals if r.explainer == alone[0]) + more)
 
+    _check_skips(spec, models, datasets, explainers)
     grid: list[Job] = []
     for d, dataset in enumerate(datasets):
         size = _told("dataset", dataset, lambda: len(dataset))  # noqa: B023  asked at once
@@ -100,7 +102,12 @@ def plan(spec: Spec, strict: bool = True) -> Plan:
         if total == 0:
             raise BadInput(f"dataset {label(dataset)} has no samples.")
         for m, model in enumerate(models):
-            able = [i for i, e in enumerate(explainers) if (label(model), label(e)) not in refused]
+            able = [
+                i
+                for i, e in enumerate(explainers)
+                if (label(model), label(e)) not in refused
+                and not any(s.takes(label(model), label(dataset), label(e)) for s in spec.skip)
+            ]
             shared = _shared_fields(spec, protocol, model, dataset)
             for start in range(0, total, spec.shard_size):
                 stop = min(start + spec.shard_size, total)
@@ -117,6 +124,23 @@ def _distinct(kind: str, things: Sequence[Any]) -> None:
     for name in labels:
         if labels.count(name) > 1:
             raise BadInput(f"the spec names the {kind} {name} twice; give each other parameters, or drop one.")
+
+
+def _check_skips(
+    spec: Spec, models: Sequence[ModelRecipe], datasets: Sequence[Dataset], explainers: Sequence[Explainer]
+) -> None:
+    """A pattern that leaves nothing out is a mistake, and so are patterns that leave nothing over."""
+    grid = list(itertools.product(map(label, models), map(label, datasets), map(label, explainers)))
+    for k, skip in enumerate(spec.skip):
+        if not any(skip.takes(*place) for place in grid):
+            labels = f"models {_some(models)}; datasets {_some(datasets)}; explainers {_some(explainers)}"
+            raise BadInput(f"skip.{k}: no cell of the run has {skip.said()}. It has {labels}.")
+    if grid and all(any(skip.takes(*place) for skip in spec.skip) for place in grid):
+        raise BadInput("skip: these patterns leave out every cell of the run.")
+
+
+def _some(things: Sequence[Any]) -> str:
+    return ", ".join([label(thing) for thing in things[:4]] + ["..."] * (len(things) > 4))
 
 
 def _refusal(model: ModelRecipe, explainer: Explainer, protocol: Benchmark) -> Refusal | None:

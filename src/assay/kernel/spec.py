@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,6 +26,26 @@ class Component(BaseModel):
     @property
     def parameters(self) -> dict[str, Any]:
         return dict(self.model_extra or {})
+
+
+class Skip(BaseModel):
+    """Cells to leave out, by patterns of labels: `{model: "*.pure", dataset: grid.spur}`. What is not said is all."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    model: str = "*"
+    dataset: str = "*"
+    explainer: str = "*"
+
+    def said(self) -> str:
+        return ", ".join(f"{kind} {pattern!r}" for kind, pattern in self if pattern != "*") or "any label"
+
+    def takes(self, model: str, dataset: str, explainer: str) -> bool:
+        """
+        >>> Skip(model="*.pure", dataset="grid.spur").takes("gridnet.pure", "grid.spur", "cam/gradcam")
+        True
+        """
+        asked = ((model, self.model), (dataset, self.dataset), (explainer, self.explainer))
+        return all(fnmatchcase(label, pattern) for label, pattern in asked)
 
 
 def _named(value: Any) -> Any:
@@ -51,6 +72,7 @@ class Spec(BaseModel):
     models: Many
     datasets: Many
     explainers: Many
+    skip: list[Skip] = []
     seed: int = Field(default=0, ge=0)
     shard_size: int = Field(default=64, ge=1)
     batch_size: int = Field(default=32, ge=1)
