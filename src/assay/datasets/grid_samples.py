@@ -58,7 +58,10 @@ class GridDataset:
 
     @property
     def revision(self) -> str:
-        return f"{self.card.name}-{self.card.version}"
+        from assay.datasets.grid.render import FINE
+
+        averaged = "-averaged" if self.cell < FINE else ""  # how small cells are drawn: see `render.glyphs`
+        return f"{self.card.name}-{self.card.version}{averaged}"
 
     def __len__(self) -> int:
         return len(self.names) * self.per_bucket

@@ -14,7 +14,7 @@ from assay.datasets.grid.world import MORE_SHAPES, PALETTE, SHAPES
 from assay.kernel.errors import BadInput
 
 
-@pytest.mark.parametrize("world", [World(), World(5, 17), World(4, 40, PALETTE[:2], SHAPES + MORE_SHAPES)])
+@pytest.mark.parametrize("world", [World(), World(5, 71), World(4, 80, PALETTE[:2], SHAPES + MORE_SHAPES)])
 def test_gathered_tiles_equal_objects_drawn_one_by_one(world: World):
     rng = np.random.default_rng(1)
     cells = rng.integers(0, world.n_classes + 1, (3, world.size, world.size))
@@ -35,6 +35,14 @@ def test_gathered_tiles_equal_objects_drawn_one_by_one(world: World):
                     world.shapes[shape],
                 )
         np.testing.assert_array_equal(image, np.asarray(slow))
+
+
+@pytest.mark.parametrize("cell", [8, 16, 32])
+def test_small_cells_are_averages_of_the_published_ones(cell: int):
+    cells = np.arange(36).reshape(1, 6, 6) % 17
+    block = 64 // cell
+    large = render(cells, World())[0].reshape(6 * cell, block, 6 * cell, block, 3).mean(axis=(1, 3))
+    np.testing.assert_array_equal(render(cells, World(cell=cell))[0], np.rint(large))
 
 
 def test_published_look():

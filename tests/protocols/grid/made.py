@@ -9,6 +9,7 @@ import pandas as pd
 
 from assay.datasets.grid import generate_batch, parse_bucket
 from assay.models.counterfactual import verdicts
+from assay.protocols.grid.readings import WITHIN
 
 Made = Callable[[str, str, str, int], float]  # metric, twin, mode, index of the sample -> value
 MIXED = ("D1_M_F0_d0.3", "D2_M_F0_d0.3", "D3_M_F0_d0.3", "D1_M_F1_d0.7", "D2_M_F1_d0.7", "D3_M_F1_d0.7")
@@ -40,7 +41,9 @@ def made(
                     for explainer, metrics in explainers.items():
                         for metric, value in metrics.items():
                             found = value(f"{metric} {name}", twin, mode, i)
-                            rows.append({**common, "explainer": explainer, "metric": metric, "value": found})
+                            reason = WITHIN if np.isnan(found) else ""
+                            rows.append({**common, "explainer": explainer, "metric": metric, "value": found,
+                                         "reason": reason})  # fmt: skip
     return pd.DataFrame(rows)
 
 

@@ -70,6 +70,15 @@ def test_claims_are_judged_one_by_one(scores: pd.DataFrame) -> None:
             assert claim.because
 
 
+def test_twins_that_do_not_hold_prove_nothing() -> None:
+    broken = made({SHOWN["MultiViz"]: {"mass": noise(0.44, 0.01)}}, BUCKETS, n=10, family="gridnet", right=0.5)
+    told = {claim.text: claim for claim in compare(broken).claims}
+    claim = told["MultiViz is blind: the same RMA for both twins, each on its own data"]
+    assert claim.verdict == "cannot tell"
+    assert "gridnet.pure follows its mechanism on 50.0%" in claim.because
+    assert told["the spur twin is right on its own data"].verdict == "disagree"  # that is about the models
+
+
 def test_tables_stand_beside_each_other(scores: pd.DataFrame) -> None:
     tables = {table.title.split(":")[0]: table for table in compare(scores).tables}
     assert list(tables) == [f"Table {k}" for k in range(3, 9)]

@@ -7,7 +7,8 @@ import pytest
 
 from assay.protocols.grid import rq1, rq2, rq3
 from assay.protocols.grid.findings import findings
-from assay.protocols.grid.frames import PURE, scenario, tidy
+from assay.protocols.grid.frames import PURE, difference, mean_of_few, scenario, tidy
+from assay.protocols.grid.readings import NO_BLOCKS
 from assay.protocols.grid.yardstick import yardstick
 from tests.protocols.grid.made import made, noise, per_twin
 
@@ -34,7 +35,7 @@ def test_changes_between_twins_are_found_and_nothing_else() -> None:
     assert seen.n == 36
     blind = rq1.paired_change(rows, "t", "blind", "distractor_mass")
     assert blind.low < 0 < blind.high
-    found = [f for f in rq1.findings(rows) if f.title.startswith("Mass on distractors")]
+    found = [f for f in rq1.findings(rows) if f.title.startswith("Distractors, anchors")]
     assert "1 of 2 methods" in found[0].sentences[0]
 
 
@@ -60,7 +61,7 @@ def test_every_score_stands_between_its_floor_and_its_ceiling() -> None:
             "control/oracle": {"own_mass": noise(1.0, 0.0)}, "half": {"own_mass": noise(0.5, 0.0)},
         }
     )  # fmt: skip
-    [found] = [f for f in rq2.findings(tidy(frame)) if f.title.startswith("Between floor")]
+    found = next(f for f in rq2.findings(tidy(frame)) if f.title.startswith("Between floor"))
     place = {row[1]: row[-1] for row in found.rows if row[0] == "own_mass"}
     assert place == pytest.approx({"half": 0.5, "control/random": 0, "control/uniform": -0.2, "control/oracle": 1})
 
@@ -100,6 +101,74 @@ def test_a_trend_is_found_where_it_is() -> None:
     assert figure.series[0].x == (1, 2, 3)
     band = zip(figure.series[0].low, figure.series[0].y, figure.series[0].high, strict=True)
     assert all(low <= y <= high for low, y, high in band)
+
+
+def test_a_block_without_a_score_is_not_part_of_the_one_before() -> None:
+    frame = made({"modality/emap": {"block_interaction": rising}}, ["D2_M_F0_d0.3"])
+    second = (frame["meta.index"] == 3) & (frame["model"] == "t.pure") & (frame["meta.mode"] == "pure")
+    frame.loc[second, ["value", "reason"]] = [np.nan, "not defined here (NaN)"]
+    blocks = rq3.block_scores(tidy(frame))
+    hurt = blocks[(blocks["twin"] == "pure") & (blocks["mode"] == "pure")]
+    assert hurt[["block", "samples", "of"]].to_numpy().tolist() == [[0, 3, 6]]
+    assert blocks.groupby(["twin", "mode"]).size().tolist() == [1, 2, 2, 2]
+    [told] = [f for f in rq3.findings(tidy(frame)) if f.title.startswith("Global scores")]
+    assert sorted(row[4] for row in told.rows) == ["3/6", "6/6", "6/6", "6/6"]
+
+
+def test_methods_without_blocks_have_none() -> None:
+    frame = made({"x": {"block_interaction": lambda *_: float("nan")}}, n=3)
+    assert rq3.block_scores(tidy(frame.assign(reason=NO_BLOCKS))).empty
+
+
+def test_intervals_of_few_cover_as_often_as_they_say() -> None:
+    rng = np.random.default_rng(0)
+    three = [mean_of_few(rng.normal(size=3)) for _ in range(2000)]
+    assert 0.935 < np.mean([one.low < 0 < one.high for one in three]) < 0.965
+    four = [difference(rng.normal(size=4), rng.normal(size=4)) for _ in range(2000)]
+    assert 0.935 < np.mean([one.low < 0 < one.high for one in four]) < 0.975  # Welch errs to the safe side
+    two = mean_of_few([1.0, 2.0])
+    assert two.value == 1.5
+    assert np.isnan([two.low, two.high]).all()
+
+
+def test_a_run_of_spur_samples_alone_has_what_it_can_have() -> None:
+    frame = made({"x": {"mass": noise(), "own_mass": noise()}})
+    found = [f.title for f in findings(frame[frame["meta.mode"] == "spur"])]
+    assert "Between floor and ceiling: t, spur twin on spur" in found
+    assert "Right answers on spur samples" in found
+    assert not any("density" in title for title in found)
+
+
+def test_one_density_has_no_effect_of_density() -> None:
+    rows = tidy(made({"x": {m: noise() for m in ("mass", "corrected_mass", "iou")}}, ["D1_M_F0_d0.3", "D1_M_F1_d0.3"]))
+    volume = next(iter(rq2.findings(rows)))
+    cells = dict(zip(volume.columns, volume.rows[0], strict=True))
+    assert cells["used"] == "12/12"
+    assert cells["density mass"] is None
+    assert cells["form mass"] is not None
+
+
+def test_every_scenario_is_held_against_its_own_truth() -> None:
+    own = {"own_mass": per_twin(0.2, 0.8)}
+    ends = {"control/oracle": {"own_mass": noise(1.0, 0.0)}, "control/random": {"own_mass": noise(0.0, 0.0)},
+            "silent": {"own_mass": lambda *_: float("nan")}}  # fmt: skip
+    found = {f.title.split(", ")[1]: f for f in rq2.findings(tidy(made({"x": own, **ends}))) if "floor" in f.title}
+    assert set(found) == {"pure twin on pure", "spur twin on spur", "spur twin on pure"}
+    for name, value in (("pure twin on pure", 0.2), ("spur twin on pure", 0.8)):
+        [place] = [row[-1] for row in found[name].rows if row[1] == "x"]
+        assert place == pytest.approx(value, abs=0.01)
+        assert found[name].sentences == ("No own_mass of silent.",)
+
+
+def test_means_by_sample_are_of_the_pairs_that_both_have() -> None:
+    def some(metric: str, twin: str, mode: str, i: int) -> float:
+        return float("nan") if twin == "pure" and i == 0 else 1.0 if i == 0 else 0.5 if twin == "pure" else 0.7
+
+    rows = tidy(made({"x": {"relation_mass": some}}))
+    [found] = [f for f in rq1.findings(rows) if f.title.startswith("Distractors, anchors")]
+    cells = dict(zip(found.columns, found.rows[0], strict=True))
+    assert (cells["score"], cells["samples"]) == ("relation_mass", "30/36")
+    assert cells["spur twin"] - cells["pure twin"] == pytest.approx(cells["change"]) == pytest.approx(0.2)
 
 
 def test_a_run_without_twins_still_has_accuracies() -> None:

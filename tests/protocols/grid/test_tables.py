@@ -39,10 +39,11 @@ def test_all_buckets_stand_in_the_papers_order() -> None:
     assert len(figure.series[0].x) == 38
 
 
-def test_an_explainer_without_maps_is_not_in_the_table() -> None:
+def test_an_explainer_without_maps_is_named_below_the_table() -> None:
     nothing = {"mass": lambda metric, twin, mode, i: float("nan")}
     found = next(iter(bucket_findings(tidy(made({"x": {"mass": noise()}, "words only": nothing})))))
     assert found.columns[4:] == ("x",)
+    assert found.sentences == ("No RMA in any bucket, and so no column: words only.",)
 
 
 def test_a_bucket_without_values_says_so() -> None:
@@ -77,6 +78,16 @@ def test_twins_that_do_as_they_should_hold() -> None:
     found = twin_finding(rows)
     assert found is not None
     assert found.sentences[0].startswith("Every twin")
+
+
+def test_a_sample_lost_under_one_explainer_is_still_answered() -> None:
+    """Its row has no answer where the explainer killed its process, but other explainers' rows of it do."""
+    frame = made({"a": {"mass": noise()}, "b": {"mass": noise()}}, ["D1_A_F1_d0.3"])
+    frame.loc[(frame["explainer"] == "a") & (frame["meta.index"] == 0), "answer"] = None
+    rows = tidy(frame)
+    assert unproven(rows) == {}
+    table = accuracy_table(rows)
+    assert (table["right"] == table["of"]).all()
 
 
 def test_a_twin_that_fails_is_named() -> None:

@@ -59,6 +59,35 @@ def test_the_dose_curve_rises_and_has_a_threshold() -> None:
     assert detection_threshold(curve)["x"] == 0.5
 
 
+def test_what_is_missing_is_counted_and_who_says_nothing_is_named() -> None:
+    rows = frame({"t.pure": 0.0, "t.spur": 1.0})
+    rows.loc[(rows["sample"] == "7") & (rows["model"] == "t.pure"), "value"] = np.nan
+    silent = rows.assign(explainer="silent", value=np.nan)
+    found = verdict_finding(pd.concat([rows, silent]), {})
+    assert found is not None
+    [row] = [dict(zip(found.columns, row, strict=True)) for row in found.rows]
+    assert (row["explainer"], row["samples"], row["of"]) == ("x", 199, 200)
+    assert found.sentences[-1] == "No verdict on silent: too few scores of places or words."
+
+
+def test_the_dose_is_seen_on_compiled_twins_of_any_cell_size(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    spec = Spec.parse(
+        {
+            "protocol": "grid",
+            "models": [{"name": "gridprog.pure", "cell": 16}, {"name": "gridprog", "dose": 0.5, "cell": 16},
+                       {"name": "gridprog.spur", "cell": 16}],
+            "datasets": [{"name": "grid", "buckets": ["D1_M_F0_d0.3", "D2_SO_F1_d0.7"], "per_bucket": 15, "cell": 16}],
+            "explainers": ["gradient/input_x_gradient", "control/random"],
+        }
+    )  # fmt: skip
+    [found] = [f for f in run(spec, tmp_path, workers=0).findings() if f.title.startswith("How strong must")]
+    cells = [dict(zip(found.columns, row, strict=True)) for row in found.rows]
+    assert sorted({row["dose"] for row in cells}) == [0.5, 1.0]
+    assert {row["detected"] for row in cells if row["explainer"] == "control/random"} == {"no"}
+    assert any(row["detected"] == "yes" for row in cells if row["explainer"] == "gradient/input_x_gradient")
+
+
 def test_too_few_shared_samples_give_no_verdict() -> None:
     assert tell_apart(frame({"t.pure": 0.0, "t.spur": 1.0}, n=3), "t.pure", "t.spur") == {}
 

@@ -10,10 +10,11 @@ import pandas as pd
 
 from assay.kernel.claim import Agreement, Claim, Comparison
 from assay.protocols.grid.beside import METHODS, beside_tables, explainer_of
-from assay.protocols.grid.frames import CROSS, PURE, SPUR, families, mean_with_interval, show, tidy
+from assay.protocols.grid.frames import CROSS, PURE, SPUR, families, mean_of_few, show, tidy
 from assay.protocols.grid.judging import NOTHING, SAME, Judge, above, below, between, same, share
 from assay.protocols.grid.rq2 import dime_gain, effect
 from assay.protocols.grid.rq3 import depths, shape
+from assay.protocols.grid.twins import unproven
 from assay.protocols.grid.verdict import verdict
 from assay.protocols.published import load
 from assay.statistics import Estimate, page
@@ -32,7 +33,8 @@ def compare(scores: pd.DataFrame) -> Comparison:
         )  # fmt: skip
         return Comparison((nothing,))
     family = next((name for name in PREFERRED if name in there), there[0])
-    judge = Judge(rows[rows["family"] == family], family, load("grid"))
+    mine = rows[rows["family"] == family]
+    judge = Judge(mine, family, load("grid"), "; ".join(unproven(mine).values()))
     told = verdict(scores[scores["model"].isin(judge.rows["model"].unique())])
     claims = (*_models(judge), *_diagnosis(judge, told), *_volume(judge), *_depth(judge))
     return Comparison(claims, tuple(beside_tables(judge.rows, family, judge.published)))
@@ -56,7 +58,8 @@ def _models(judge: Judge) -> Iterator[Claim]:
         value, where = judge.fact(fact)
         found = share(rows["right"])
         side = "above" if decide is above else "below"
-        yield judge.claim(text, where, f"{value:.2f}", found, decide(found, bound), f"agreed if {side} {bound:g}")
+        because = f"agreed if {side} {bound:g}"
+        yield judge.claim(text, where, f"{value:.2f}", found, decide(found, bound), because, of_models=True)
 
 
 def _diagnosis(judge: Judge, told: pd.DataFrame) -> Iterator[Claim]:
@@ -85,7 +88,7 @@ def _diagnosis(judge: Judge, told: pd.DataFrame) -> Iterator[Claim]:
                           "AUC of the verdict: it can if above 0.5; it hardly does if below 0.7")  # fmt: skip
     value, where = judge.fact("emap_spur")
     blocks = judge.blocks(SPUR, "modality/emap")
-    found = mean_with_interval(blocks["score"], "emap spur")
+    found = mean_of_few(blocks["score"])
     yield judge.claim("EMAP sees most of the spur twin's answers as interaction", where, f"about {value:.2f}", found,
                       above(found, 0.5), f"no hallucination: an exact word-matcher has {blocks['exact'].mean():.2f}, "
                       "for what to count is in the question and how many there are in the image")  # fmt: skip

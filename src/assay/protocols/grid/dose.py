@@ -10,24 +10,29 @@ import pandas as pd
 
 from assay.kernel.finding import Figure, Finding, Series
 from assay.kernel.identity import generator
-from assay.protocols.grid.frames import is_control, number
+from assay.protocols.grid.frames import is_control, number, twin_of
 from assay.protocols.grid.verdict import relational, told
 
-_DOSE = re.compile(r"^(?P<family>.+)\.dose\((?P<dose>[^)]*)\)")
+_DOSE = re.compile(r"^(?P<family>.+)\.dose\((?P<dose>[^)]*)\)(?P<world> \(.*\))?$")
 COLUMNS = ["explainer", "dose", "auc", "low", "high", "null", "samples", "features", "detected"]
 DRAWS = 19  # the largest of 19 is exceeded by chance once in 20
 
 
 def dosed(models: list[str]) -> dict[str, dict[str, float]]:
-    """Families with doses: family → model → dose; the spur twin is dose 1."""
+    """Families with doses: family → model → dose; the reasoning twin is not among them, the spur twin is dose 1.
+
+    >>> dosed(["t.pure", "t.dose(0.5)", "u.pure (6×6 of 16 px)", "u.dose(0.1) (6×6 of 16 px)", "v.dose(0.5)"])
+    {'t': {'t.dose(0.5)': 0.5}, 'u (6×6 of 16 px)': {'u.dose(0.1) (6×6 of 16 px)': 0.1}}
+    """
+    twins = {twin_of(name): name for name in models}
     found: dict[str, dict[str, float]] = {}
     for name in models:
         if match := _DOSE.match(name):
-            found.setdefault(match["family"], {})[name] = float(match["dose"])
+            found.setdefault(f"{match['family']}{match['world'] or ''}", {})[name] = float(match["dose"])
     for family, doses in found.items():
-        if f"{family}.spur" in models:
-            doses[f"{family}.spur"] = 1.0
-    return {family: doses for family, doses in found.items() if f"{family}.pure" in models}
+        if (family, "spur") in twins:
+            doses[twins[family, "spur"]] = 1.0
+    return {family: doses for family, doses in found.items() if (family, "pure") in twins}
 
 
 def dose_curve(scores: pd.DataFrame, family: str = "gridprog", *, folds: int = 5, seed: int = 0) -> pd.DataFrame:
@@ -38,10 +43,12 @@ def dose_curve(scores: pd.DataFrame, family: str = "gridprog", *, folds: int = 5
     null. A model of dose 0, where the run has one, is the null in the flesh.
     """
     rows = relational(scores)
-    doses = dosed(rows["model"].unique().tolist()).get(family, {})
+    models = rows["model"].unique().tolist()
+    doses = dosed(models).get(family, {})
+    honest = {twin_of(name): name for name in models}.get((family, "pure"), "")
     found = []
     for name, dose in sorted(doses.items(), key=lambda item: item[1]):
-        for explainer, pair in told(rows, f"{family}.pure", name, folds=folds).items():
+        for explainer, pair in told(rows, honest, name, folds=folds).items():
             rng = generator(seed, explainer, "grid/verdict")
             estimate = pair.auc(rng, folds)
             swaps = generator(seed, explainer, "grid/null").random((DRAWS, len(pair.samples))) < 0.5

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+from scipy import stats
 
 from assay.kernel.errors import BadInput
 from assay.kernel.identity import generator
@@ -46,7 +47,7 @@ def tidy(scores: pd.DataFrame) -> pd.DataFrame:
             f"these rows are not of protocol grid on the grid world: no {missing[0]}. "
             "Run the protocol on the dataset `grid`."
         )
-    plain = ["model", "explainer", "metric", "sample", "answer", "expected", "value", "status"]
+    plain = ["model", "explainer", "metric", "sample", "answer", "expected", "value", "status", "reason"]
     rows = scores[[*plain, *(f"meta.{name}" for name in META)]]
     rows = rows.rename(columns={f"meta.{name}": name for name in META})
     twins = {name: twin_of(name) for name in rows["model"].unique()}
@@ -76,6 +77,11 @@ def scenario(rows: pd.DataFrame, family: str, which: Scenario) -> pd.DataFrame:
     return rows[(rows["family"] == family) & (rows["twin"] == which.twin) & (rows["mode"] == which.mode)]
 
 
+def once(rows: pd.DataFrame, by: list[str]) -> pd.DataFrame:
+    """One row for each `by`: one with an answer, if any has. Where an explainer was lost, its row has none."""
+    return rows.sort_values("answer", key=pd.isna, kind="stable").drop_duplicates(by).sort_index()
+
+
 def of_method(rows: pd.DataFrame, base: str) -> pd.DataFrame:
     """Rows of an explainer under whatever parameters: `modality/emap` and `modality/emap(batch=4)`."""
     return rows.loc[np.array([name.split("(")[0] == base for name in rows["explainer"]], dtype=np.bool_)]
@@ -91,6 +97,12 @@ def _rank(column: Any) -> Any:
     return column.map({name: place for place, name in enumerate(_QTYPES)}) if column.name == "qtype" else column
 
 
+def coverage(rows: pd.DataFrame, metric: str) -> str:
+    """How many of the rows of a metric have a value, and how many there are."""
+    values = rows.loc[rows["metric"] == metric, "value"]
+    return f"{values.count()}/{len(values)}"
+
+
 def is_control(explainer: str) -> bool:
     return explainer.startswith("control/")
 
@@ -100,8 +112,20 @@ def mean_with_interval(values: npt.ArrayLike, name: str) -> Estimate:
     return bootstrap_mean(np.asarray(values, dtype=np.float64), rng=generator(0, name, "grid/findings"), resamples=1000)
 
 
-def difference(first: npt.ArrayLike, second: npt.ArrayLike, name: str) -> Estimate:
-    """Mean of first less mean of second, of different samples, with a 95 % interval (Welch, normal)."""
+def mean_of_few(values: npt.ArrayLike) -> Estimate:
+    """The mean with a 95 % interval by Student's t, which holds for a few blocks too; no interval below three."""
+    given = np.asarray(values, dtype=np.float64)
+    kept = given[~np.isnan(given)]
+    n, dropped = len(kept), len(given) - len(kept)
+    if n < 3:
+        return Estimate(float(kept.mean()) if n else np.nan, np.nan, np.nan, np.nan, n, dropped)
+    value, se = float(kept.mean()), float(kept.std(ddof=1) / np.sqrt(n))
+    half = float(stats.t.ppf(0.975, n - 1)) * se
+    return Estimate(value, se, value - half, value + half, n, dropped)
+
+
+def difference(first: npt.ArrayLike, second: npt.ArrayLike) -> Estimate:
+    """Mean of first less mean of second, of different samples, with a 95 % interval (Welch)."""
     one, two = (np.asarray(v, dtype=np.float64) for v in (first, second))
     dropped = int(np.isnan(one).sum() + np.isnan(two).sum())
     one, two = one[~np.isnan(one)], two[~np.isnan(two)]
@@ -109,8 +133,11 @@ def difference(first: npt.ArrayLike, second: npt.ArrayLike, name: str) -> Estima
     if len(one) < 2 or len(two) < 2:
         return Estimate(np.nan, np.nan, np.nan, np.nan, n, dropped)
     value = float(one.mean() - two.mean())
-    se = float(np.sqrt(one.var(ddof=1) / len(one) + two.var(ddof=1) / len(two)))
-    return Estimate(value, se, value - 1.96 * se, value + 1.96 * se, n, dropped)
+    parts = np.array([one.var(ddof=1) / len(one), two.var(ddof=1) / len(two)])
+    se = float(np.sqrt(parts.sum()))
+    freedom = parts.sum() ** 2 / (parts**2 / [len(one) - 1, len(two) - 1]).sum() if se else n - 2.0
+    half = float(stats.t.ppf(0.975, freedom)) * se
+    return Estimate(value, se, value - half, value + half, n, dropped)
 
 
 def number(value: float) -> Scalar:

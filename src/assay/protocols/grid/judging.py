@@ -11,7 +11,7 @@ from scipy import stats
 
 from assay.kernel.claim import Agreement, Claim
 from assay.protocols.grid.beside import explainer_of
-from assay.protocols.grid.frames import Scenario, difference, mean_with_interval, of_method, scenario, show
+from assay.protocols.grid.frames import Scenario, difference, mean_with_interval, of_method, once, scenario, show
 from assay.protocols.grid.rq1 import own_data_change
 from assay.protocols.grid.rq3 import block_scores
 from assay.protocols.published import Published
@@ -53,6 +53,7 @@ class Judge:
     rows: pd.DataFrame  # of this family only
     family: str
     published: Published
+    broken: str = ""  # why these twins are not what their names say, if so
 
     def fact(self, name: str) -> tuple[float, str]:
         """A number of the paper's prose and where it stands."""
@@ -60,8 +61,12 @@ class Judge:
         return float(fact["value"]), str(fact["where"])
 
     def claim(
-        self, text: str, where: str, published: str, found: Estimate, verdict: Agreement, because: str = ""
-    ) -> Claim:
+        self, text: str, where: str, published: str, found: Estimate, verdict: Agreement, because: str = "",
+        of_models: bool = False,
+    ) -> Claim:  # fmt: skip
+        """A claim about explanations needs twins that hold; one about the models themselves (`of_models`) does not."""
+        if self.broken and not of_models:
+            return Claim(text, where, published, "", "cannot tell", f"the twins do not hold: {self.broken}")
         if not np.isfinite(found.value):
             return Claim(text, where, published, "", "cannot tell", "the run has no rows for it")
         return Claim(text, where, published, f"{show(found)}, {self.family}, n = {found.n}", verdict, because)
@@ -71,8 +76,8 @@ class Judge:
 
     def answers(self, which: Scenario) -> pd.DataFrame:
         """One row per sample, with `right`."""
-        once = self.within(which).drop_duplicates("sample")
-        return once.assign(right=once["answer"] == once["expected"])
+        answered = once(self.within(which), ["sample"])
+        return answered.assign(right=answered["answer"] == answered["expected"])
 
     def mean(self, which: Scenario, method: str, metric: str) -> Estimate:
         mine = self.within(which)
@@ -106,4 +111,4 @@ class Judge:
 
 def between(blocks: pd.DataFrame, column: str, first: int, second: int, value: str) -> Estimate:
     """Mean of blocks where `column` is `first` less mean where it is `second`."""
-    return difference(blocks[blocks[column] == first][value], blocks[blocks[column] == second][value], value)
+    return difference(blocks[blocks[column] == first][value], blocks[blocks[column] == second][value])

@@ -121,6 +121,7 @@ BLOCK_INTERACTION = Card(
     "the method's number for a block of samples as a whole; it stands with the first sample of the block",
     "metric",
 )
+WITHIN, NO_BLOCKS = "not the first sample of a block", "the method has no blocks"
 
 
 def scalars(samples: Sequence[Sample], attributions: Sequence[Attribution]) -> Mapping[str, Outcomes]:
@@ -132,7 +133,7 @@ def scalars(samples: Sequence[Sample], attributions: Sequence[Attribution]) -> M
     }
     starts = [i for i, a in enumerate(attributions) if BLOCK in a.notes]
     block = np.full(len(attributions), np.nan)
-    reason = "not the first sample of a block" if starts else "the method has no blocks"
+    reason = WITHIN if starts else NO_BLOCKS
     silent = dict.fromkeys(range(len(block)), reason)
     for start, stop in zip(starts, [*starts, len(attributions)][1:], strict=True):
         value = attributions[start].notes[BLOCK]

@@ -24,27 +24,32 @@ from assay.protocols.grid.tables import TITLES
 from assay.statistics import Estimate
 
 SECTION = "RQ1: can explanations diagnose the shortcut?"
+BY_SAMPLE = ("distractor_mass", "distractor_iou", "anchor_mass", "relation_mass")
 
 
 def paired_change(rows: pd.DataFrame, family: str, explainer: str, metric: str) -> Estimate:
     """Spur twin less pure twin on the very same pure samples."""
-    mine = rows[(rows["explainer"] == explainer) & (rows["metric"] == metric)]
-    pure, spur = (scenario(mine, family, which).set_index("sample")["value"] for which in (PURE, CROSS))
-    both = pd.concat([spur.rename("spur"), pure.rename("pure")], axis=1, join="inner")
+    both = _both_twins(rows[(rows["explainer"] == explainer) & (rows["metric"] == metric)], family)
     return mean_with_interval(both["spur"] - both["pure"], f"{family} {explainer} {metric}")
+
+
+def _both_twins(rows: pd.DataFrame, family: str) -> pd.DataFrame:
+    """Columns pure and spur, a row for every pure sample that both twins were asked about."""
+    parts = {which.twin: scenario(rows, family, which).set_index("sample")["value"] for which in (PURE, CROSS)}
+    return pd.concat(parts, axis=1, join="inner")
 
 
 def own_data_change(rows: pd.DataFrame, family: str, explainer: str, metric: str) -> Estimate:
     """Spur twin on spur less pure twin on pure: what the paper compares. Other samples, so unpaired."""
     mine = rows[(rows["explainer"] == explainer) & (rows["metric"] == metric)]
     pure, spur = (scenario(mine, family, which)["value"] for which in (PURE, SPUR))
-    return difference(spur, pure, metric)
+    return difference(spur, pure)
 
 
 def findings(rows: pd.DataFrame) -> Iterator[Finding]:
     for family in families(rows):
         yield _scenarios(rows, family)
-        yield _distractors(rows, family)
+        yield _by_sample(rows, family)
 
 
 def _scenarios(rows: pd.DataFrame, family: str) -> Finding:
@@ -96,41 +101,44 @@ def _value(means: dict[str, tuple[float, int, int]], name: str) -> float | None:
     return number(means.get(name, (float("nan"), 0, 0))[0])  # type: ignore[return-value]  # a float or None
 
 
-def _distractors(rows: pd.DataFrame, family: str) -> Finding:
+def _by_sample(rows: pd.DataFrame, family: str) -> Finding:
     """What the paper asks of a faithful method: near nothing on distractors for pure, much for spur, same samples."""
     table: list[tuple[Scalar, ...]] = []
-    low, value, high, names, sentences = [], [], [], [], []
-    mine = rows[(rows["family"] == family) & (rows["metric"] == "distractor_mass")]
-    per_explainer = {str(name): own for name, own in mine.groupby("explainer")}
-    for name in sorted(per_explainer, key=lambda name: (is_control(name), name)):
-        own = per_explainer[name]
-        change = paired_change(own, family, name, "distractor_mass")
-        if change.n == 0:
-            continue
-        pure, cross = (float(scenario(own, family, which)["value"].mean()) for which in (PURE, CROSS))
-        table.append((name, number(pure), number(cross), number(change.value), number(change.low),
-                      number(change.high), change.n))  # fmt: skip
-        if not is_control(name):
-            names.append(name)
-            value.append(change.value)
-            low.append(change.low)
-            high.append(change.high)
-    seen = [name for name, bound in zip(names, low, strict=True) if bound > 0]
-    if names:
+    seen: list[tuple[str, Estimate]] = []
+    for metric in BY_SAMPLE:
+        mine = rows[(rows["family"] == family) & (rows["metric"] == metric) & (rows["mode"] == PURE.mode)]
+        per_explainer = {str(name): own for name, own in mine.groupby("explainer")}
+        for name in sorted(per_explainer, key=lambda name: (is_control(name), name)):
+            both = _both_twins(per_explainer[name], family)
+            change = mean_with_interval(both["spur"] - both["pure"], f"{family} {name} {metric}")
+            if not change.n:
+                continue
+            pure, spur = both.dropna()[["pure", "spur"]].mean()
+            table.append((metric, name, number(pure), number(spur), number(change.value), number(change.low),
+                          number(change.high), f"{change.n}/{len(both)}"))  # fmt: skip
+            if metric == BY_SAMPLE[0] and not is_control(name):
+                seen.append((name, change))
+    sentences = []
+    if seen:
         sentences.append(
-            f"On {family}, {len(seen)} of {len(names)} methods put more of their map on distractors when the spur twin "
-            f"answers than when the pure twin does (95 % interval above 0)."
+            f"On {family}, {sum(change.low > 0 for _, change in seen)} of {len(seen)} methods put more of their map on "
+            "distractors when the spur twin answers than when the pure twin does (95 % interval above 0)."
         )
+    series = Series("change", tuple(name for name, _ in seen), *(
+        tuple(getattr(change, part) for _, change in seen) for part in ("value", "low", "high")
+    ))  # fmt: skip
     return Finding(
-        title=f"Mass on distractors, same samples: {family}",
-        about="Share of the map on objects that match the words and break the relations. A faithful map has none for "
-        "the pure twin and much for the spur twin. Change with a 95 % interval, paired by sample.",
+        title=f"Distractors, anchors and relation words, same samples: {family}",
+        about="Shares of the map, or of the word scores, on objects that match the words and break the relations, on "
+        "the objects that targets are placed against, and on relation words; and how well the map covers the "
+        "distractors. A faithful method has nothing on distractors for the pure twin and much for the spur twin, and "
+        "the other way round for anchors and relation words. Change with a 95 % interval, paired by sample.",
         sentences=tuple(sentences),
-        columns=("explainer", "pure twin", "spur twin", "change", "low", "high", "samples"),
+        columns=("score", "explainer", "pure twin", "spur twin", "change", "low", "high", "samples"),
         rows=tuple(table),
         section=SECTION,
         figures=(
             Figure(f"More on distractors for the spur twin: {family}", "intervals", "explainer", "change of share",
-                   (Series("change", tuple(names), tuple(value), tuple(low), tuple(high)),), lines=(("none", 0.0),)),
-        ) if names else (),
+                   (series,), lines=(("none", 0.0),)),
+        ) if seen else (),
     )  # fmt: skip

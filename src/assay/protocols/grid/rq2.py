@@ -16,6 +16,9 @@ from assay.kernel.finding import Figure, Finding, Series
 from assay.kernel.typing import Scalar
 from assay.protocols.grid.frames import (
     PURE,
+    SCENARIOS,
+    Scenario,
+    coverage,
     difference,
     families,
     is_control,
@@ -34,10 +37,12 @@ _SCALED = ("own_mass", "mass", "iou", "own_words")
 
 def effect(rows: pd.DataFrame, explainer: str, metric: str, column: str, high: float, low: float) -> Estimate:
     """Mean where `column` is `high` less mean where it is `low`, over the question types that have both."""
+    if high == low:
+        return difference([], [])
     mine = rows[(rows["explainer"] == explainer) & (rows["metric"] == metric)]
     if column == "form":
         mine = mine[mine["qtype"] != "CMP"]  # comparisons come in one form only
-    return difference(mine[mine[column] == high]["value"], mine[mine[column] == low]["value"], metric)
+    return difference(mine[mine[column] == high]["value"], mine[mine[column] == low]["value"])
 
 
 def dime_gain(rows: pd.DataFrame, metric: str) -> dict[str, Estimate]:
@@ -68,10 +73,14 @@ def _unimodal(name: str, names: list[str]) -> str | None:
 
 def findings(rows: pd.DataFrame) -> Iterator[Finding]:
     for family in families(rows):
-        mine = scenario(rows, family, PURE)
-        yield _volume(mine, family)
-        yield _scale(mine, family)
-        yield from _dime(mine, family)
+        pure = scenario(rows, family, PURE)
+        if len(pure):
+            yield _volume(pure, family)
+        for which in SCENARIOS:
+            mine = scenario(rows, family, which)
+            if len(mine):
+                yield _scale(mine, family, which)
+        yield from _dime(pure, family)
 
 
 def _explainers(rows: pd.DataFrame, metric: str) -> list[str]:
@@ -87,7 +96,7 @@ def _volume(rows: pd.DataFrame, family: str) -> Finding:
     volume = rows[rows["metric"].isin(_EFFECTS)]
     per_explainer = {str(name): own for name, own in volume.groupby("explainer")}
     for name in _explainers(rows, "mass"):
-        row: list[Scalar] = [name]
+        row: list[Scalar] = [name, coverage(per_explainer[name], "mass")]
         found = {}
         for metric in _EFFECTS:
             found["density", metric] = effect(per_explainer[name], name, metric, "density", dense, sparse)
@@ -114,42 +123,44 @@ def _volume(rows: pd.DataFrame, family: str) -> Finding:
         "left out), with 95 % intervals; for RMA (`mass`), RMA corrected for the area of the mask, and IoU. The row of "
         "control/uniform shows what the area of the mask does by itself.",
         sentences=tuple(sentences),
-        columns=("explainer", *columns),
+        columns=("explainer", "used", *columns),
         rows=tuple(table),
         section=SECTION,
     )
 
 
-def _scale(rows: pd.DataFrame, family: str) -> Finding:
+def _scale(rows: pd.DataFrame, family: str, which: Scenario) -> Finding:
     """Every score between its floor and its ceiling: 0 is the better of the floors, 1 the oracle."""
     table: list[tuple[Scalar, ...]] = []
     places: dict[str, dict[str, float]] = {}
+    sentences = []
     for metric in _SCALED:
         mine = rows[rows["metric"] == metric]
         means = mine.groupby("explainer")["value"].mean()
-        counts = mine.groupby("explainer")["value"].agg(["count", "size"])
         floor = max((float(means.get(name, np.nan)) for name in FLOORS), default=np.nan)
         ceiling = float(means.get(CEILING, np.nan))
         for name in _explainers(rows, metric):
             where = (float(means[name]) - floor) / (ceiling - floor)
-            used, of = counts.loc[name]
-            table.append((metric, name, number(means[name]), f"{used}/{of}", number(floor), number(ceiling),
-                          number(where)))  # fmt: skip
+            table.append((metric, name, number(means[name]), coverage(mine[mine["explainer"] == name], metric),
+                          number(floor), number(ceiling), number(where)))  # fmt: skip
             places.setdefault(name, {})[metric] = where
+        if silent := sorted(means.index[means.isna()]):
+            sentences.append(f"No {metric} of {', '.join(silent)}.")
     series = tuple(
         Series(name, _SCALED, tuple(_known(own.get(metric, np.nan)) for metric in _SCALED))
         for name, own in places.items()
         if name != "control/inverse_oracle"  # far below all others: it would take the whole scale of colours
     )
     return Finding(
-        title=f"Between floor and ceiling: {family}, {PURE.name}",
-        about="`place` is 0 at the better of noise and the same score everywhere, and 1 at the oracle, which knows "
-        "what this model must use. Below 0 is worse than saying nothing.",
-        sentences=(),
+        title=f"Between floor and ceiling: {family}, {which.name}",
+        about="`own_mass` and `own_words` are held against what this very model must use, `mass` and `iou` against "
+        "anchors and targets. `place` is 0 at the better of noise and the same score everywhere, and 1 at the oracle, "
+        "which knows what this model must use. Below 0 is worse than saying nothing.",
+        sentences=tuple(sentences),
         columns=("score", "explainer", "mean", "used", "floor", "ceiling", "place"),
         rows=tuple(table),
         section=SECTION,
-        figures=(Figure(f"Place between floor and ceiling: {family}", "grid", "score", "place", series),),
+        figures=(Figure(f"Place between floor and ceiling: {family}, {which.name}", "grid", "score", "place", series),),
     )
 
 

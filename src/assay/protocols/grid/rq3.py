@@ -15,7 +15,8 @@ import pandas as pd
 
 from assay.kernel.finding import Figure, Finding, Series
 from assay.kernel.typing import Scalar
-from assay.protocols.grid.frames import PURE, SPUR, Scenario, families, mean_with_interval, number
+from assay.protocols.grid.frames import PURE, SPUR, Scenario, families, mean_of_few, number
+from assay.protocols.grid.readings import NO_BLOCKS, WITHIN
 from assay.protocols.grid.yardstick import PLACE, Yardstick, batch_of, yardstick
 from assay.statistics import Trend, page, spearman
 
@@ -25,14 +26,21 @@ _MECHANISM = {"pure": "reasons", "spur": "matches_words"}
 
 
 def block_scores(rows: pd.DataFrame) -> pd.DataFrame:
-    """One row per block: the method's score, the exact score of a model without faults, and the exact dividend."""
-    chosen = rows[(rows["metric"] == METRIC) & (rows["twin"] != "")].sort_values("index", kind="stable")
+    """One row per block: the method's score, the exact score of a model without faults, and the exact dividend.
+
+    A block that has no score (it failed, or its number is not defined) is not there; `of` counts its samples too.
+    """
+    chosen = rows[(rows["metric"] == METRIC) & (rows["twin"] != "") & (rows["reason"] != NO_BLOCKS)]
+    chosen = chosen.sort_values("index", kind="stable")
     known: dict[tuple[object, ...], Yardstick] = {}
     found = []
     for key, group in chosen.groupby(["model", "explainer", *PLACE], observed=True):
-        starts = np.flatnonzero(group["value"].notna().to_numpy()).tolist()
+        starts = np.flatnonzero((group["reason"] != WITHIN).to_numpy()).tolist()
+        scored = group["value"].notna().to_numpy()
         ends = [*starts, len(group)][1:]
         for number_, (start, end) in enumerate(zip(starts, ends, strict=True)):
+            if not scored[start]:
+                continue
             block = group.iloc[start:end]
             first = block.iloc[0]
             mechanism = _MECHANISM[first["twin"]]
@@ -42,11 +50,11 @@ def block_scores(rows: pd.DataFrame) -> pd.DataFrame:
             exact = known[place]
             found.append(
                 {**{c: first[c] for c in ("family", "twin", "explainer", "mode", "bucket", "form", "qtype", "depth")},
-                 "density": first["density"], "block": number_, "samples": len(block), "score": first["value"],
-                 "exact": exact.of(first["explainer"]), "dividend": exact.dividend}
+                 "density": first["density"], "block": number_, "samples": len(block), "of": len(group),
+                 "score": first["value"], "exact": exact.of(first["explainer"]), "dividend": exact.dividend}
             )  # fmt: skip
     columns = ["family", "twin", "explainer", "mode", "bucket", "form", "qtype", "depth", "density", "block", "samples",
-               "score", "exact", "dividend"]  # fmt: skip
+               "of", "score", "exact", "dividend"]  # fmt: skip
     return pd.DataFrame(found, columns=columns)
 
 
@@ -84,7 +92,7 @@ def depths(blocks: pd.DataFrame, forms: tuple[int, ...] = (0, 1)) -> Iterator[De
         means, exact, dividend = {}, {}, {}
         for depth in sorted(group["depth"].unique().tolist()):
             part = group[group["depth"] == depth]
-            found = mean_with_interval(part["score"], f"{explainer} {qtype} {depth}")
+            found = mean_of_few(part["score"])
             means[depth] = (found.value, found.low, found.high)
             exact[depth] = float(part["exact"].astype(float).mean())
             dividend[depth] = float(part["dividend"].mean())
@@ -136,9 +144,9 @@ def _fallacy(family: str, parts: dict[Scenario, pd.DataFrame]) -> Finding:
     return Finding(
         title=f"Additive fallacy: {family}",
         about="The paper asks for scores that rise with depth on the pure twin and stay flat on the spur twin. Scores "
-        "are means over blocks of samples with 95 % intervals; the trend is Page's test, two-sided. `exact` is what "
-        "the same method gives to a model without faults on the same samples, `dividend` its exact two-modality "
-        "dividend: that, not depth, is what a score should follow.",
+        "are means over blocks of samples with 95 % intervals (Student's t); the trend is Page's test, two-sided. "
+        "`exact` is what the same method gives to a model without faults on the same samples, `dividend` its exact "
+        "two-modality dividend: that, not depth, is what a score should follow.",
         sentences=tuple(sentences),
         columns=("scenario", "explainer", "type", "forms", *per_depth, "trend", "p", "shape", "exact shape"),
         rows=tuple(table),
@@ -183,10 +191,11 @@ def _against_exact(blocks: pd.DataFrame) -> Finding:
         per_bucket = part.groupby("bucket", sort=False)
         means = per_bucket[["score", "exact", "dividend"]].mean()
         for bucket, own in per_bucket:
-            found = mean_with_interval(own["score"], f"{explainer} {bucket}")
-            table.append((str(family), f"{twin} twin on {mode}", str(explainer), str(bucket), int(own["samples"].sum()),
-                          len(own), number(found.value), number(found.low), number(found.high),
-                          number(float(own["exact"].mean())), number(float(own["dividend"].mean()))))  # fmt: skip
+            found = mean_of_few(own["score"])
+            numbers = (found.value, found.low, found.high, float(own["exact"].mean()), float(own["dividend"].mean()))
+            used = f"{own['samples'].sum()}/{own['of'].iloc[0]}"
+            table.append((str(family), f"{twin} twin on {mode}", str(explainer), str(bucket), used, len(own),
+                          *map(number, numbers)))  # fmt: skip
         usable = means.dropna()
         if len(usable) >= 4:
             found = spearman(usable["score"], usable["exact"])
@@ -200,7 +209,8 @@ def _against_exact(blocks: pd.DataFrame) -> Finding:
     return Finding(
         title="Global scores beside the exact ones, bucket by bucket",
         about="`exact`: the same score for the symbolic executor (for spur twins: for one that matches words) on the "
-        "same samples. `dividend`: its exact two-modality dividend 1 - v(image) - v(question) + v(nothing).",
+        "same samples. `dividend`: its exact two-modality dividend 1 - v(image) - v(question) + v(nothing). Intervals "
+        "are of the mean over blocks, where there are three or more; `samples` are those in blocks that have a score.",
         sentences=tuple(sentences),
         columns=("family", "scenario", "explainer", "bucket", "samples", "blocks", "score", "low", "high", "exact",
                  "dividend"),

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pandas as pd
 
 from assay.kernel.finding import Figure, Finding, Series
-from assay.protocols.grid.frames import BUCKET, SCENARIOS, Scenario, families, in_paper_order, number, scenario
+from assay.protocols.grid.frames import BUCKET, SCENARIOS, Scenario, families, in_paper_order, number, once, scenario
 
 TITLES = {"mass": "RMA", "iou": "IoU"}
 
@@ -25,9 +25,9 @@ def bucket_table(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
 
 def accuracy_table(rows: pd.DataFrame) -> pd.DataFrame:
     """Long form: model, mode, form, qtype, depth, density, right, of (a question without an answer counts as wrong)."""
-    once = rows.drop_duplicates(["model", "mode", "sample"])
-    once = once.assign(right=once["answer"] == once["expected"])
-    grouped = once.groupby(["model", "mode", *BUCKET], observed=True)["right"]
+    answered = once(rows, ["model", "mode", "sample"])
+    answered = answered.assign(right=answered["answer"] == answered["expected"])
+    grouped = answered.groupby(["model", "mode", *BUCKET], observed=True)["right"]
     return in_paper_order(grouped.agg(right="sum", of="size").reset_index())
 
 
@@ -38,12 +38,13 @@ def bucket_findings(rows: pd.DataFrame) -> Iterator[Finding]:
             mine = scenario(rows, family, which)
             for metric, title in TITLES.items():
                 table = bucket_table(mine, metric)
-                table = table.groupby("explainer").filter(lambda group: group["used"].sum() > 0)
+                used = table.groupby("explainer")["used"].sum()
+                table = table[table["explainer"].isin(used.index[used > 0])]
                 if len(table):
-                    yield _bucket_finding(table, family, which, title)
+                    yield _bucket_finding(table, family, which, title, sorted(used.index[used == 0]))
 
 
-def _bucket_finding(table: pd.DataFrame, family: str, which: Scenario, title: str) -> Finding:
+def _bucket_finding(table: pd.DataFrame, family: str, which: Scenario, title: str, silent: list[str]) -> Finding:
     explainers = sorted(table["explainer"].unique())
     table = table.assign(
         cell=[_cell(m, s, u, o) for m, s, u, o in zip(*(table[c] for c in ("mean", "std", "used", "of")), strict=True)]
@@ -56,7 +57,7 @@ def _bucket_finding(table: pd.DataFrame, family: str, which: Scenario, title: st
         title=f"{title} per bucket: {family}, {which.name}",
         about="Mean ± standard deviation in per cent against anchors and targets, as tables 5 to 8 of the paper; "
         "(used/all) where some samples have no value. Unrounded: `assay.protocols.grid.tables.bucket_table`.",
-        sentences=(),
+        sentences=(f"No {title} in any bucket, and so no column: {', '.join(silent)}.",) if silent else (),
         columns=("form", "type", "depth", "density", *explainers),
         rows=tuple(tuple(row) for row in wide[[*BUCKET, *explainers]].astype(object).itertuples(index=False)),
         section="Tables 5 to 8: every bucket",

@@ -6,7 +6,7 @@ import pandas as pd
 
 from assay.kernel.finding import Finding
 from assay.models.claims import bar_for
-from assay.protocols.grid.frames import number
+from assay.protocols.grid.frames import number, once
 from assay.protocols.grid.yardstick import known_answers
 
 _SAYS = {"pure": "truth", "spur": "shortcut"}
@@ -18,7 +18,7 @@ def twin_table(rows: pd.DataFrame) -> pd.DataFrame:
     `needed` is the share that twins of this family must reach (`assay.models.claims`); a pure twin answers for pure
     samples only, since nothing was asked of it on others.
     """
-    twins = rows[rows["twin"] != ""].drop_duplicates(["model", "mode", "sample"])
+    twins = once(rows[rows["twin"] != ""], ["model", "mode", "sample"])
     known = known_answers(twins)
     found = []
     for (model, twin, mode), group in twins.groupby(["model", "twin", "mode"], observed=True):

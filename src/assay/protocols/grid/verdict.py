@@ -23,7 +23,7 @@ from assay.protocols.grid.frames import ANCHORED, is_control, twin_of
 from assay.statistics import Estimate, auc, cross_fitted_scores
 
 FEATURES = ("distractor_mass", "anchor_mass", "relation_mass")
-COLUMNS = ["family", "explainer", "auc", "low", "high", "samples", "features"]
+COLUMNS = ["family", "explainer", "auc", "low", "high", "samples", "of", "features"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +32,8 @@ class Told:
 
     features: npt.NDArray[np.float64]
     used: tuple[str, ...]
-    samples: list[str]
+    samples: list[str]  # for which both have every feature
+    of: int  # that both were asked about
 
     def auc(self, rng: np.random.Generator, folds: int, swapped: npt.NDArray[np.bool_] | None = None) -> Estimate:
         """How well a classifier fitted on other samples tells the two apart; `swapped` (n,) exchanges their roles."""
@@ -50,9 +51,10 @@ class Told:
 
 def told(rows: pd.DataFrame, honest: str, other: str, *, folds: int = 5) -> dict[str, Told]:
     """Per explainer, what `honest` and `other` explained both. Explainers with too few such samples are left out."""
-    table = rows[rows["model"].isin([honest, other]) & rows["metric"].isin(FEATURES)].pivot_table(
-        index=["explainer", "model", "sample"], columns="metric", values="value", aggfunc="first"
-    )
+    rows = rows[rows["model"].isin([honest, other]) & rows["metric"].isin(FEATURES)]
+    table = rows.pivot_table(index=["explainer", "model", "sample"], columns="metric", values="value", aggfunc="first")
+    models = rows.groupby(["explainer", "sample"])["model"].nunique()
+    asked = (models == 2).groupby("explainer").sum().to_dict()
     found: dict[str, Told] = {}
     for explainer, group in table.groupby(level="explainer"):
         used = [name for name in FEATURES if name in group and group[name].notna().any()]
@@ -61,7 +63,7 @@ def told(rows: pd.DataFrame, honest: str, other: str, *, folds: int = 5) -> dict
         if len(per_model) < 2 or len(shared := sorted(per_model[0] & per_model[1])) < folds:
             continue
         features = np.concatenate([complete.loc[name].loc[shared].to_numpy() for name in (honest, other)])
-        found[str(explainer)] = Told(features, tuple(used), shared)
+        found[str(explainer)] = Told(features, tuple(used), shared, int(asked[explainer]))
     return found
 
 
@@ -74,13 +76,13 @@ def tell_apart(
         estimate = pair.auc(generator(seed, explainer, "grid/verdict"), folds)
         found[explainer] = {
             "auc": estimate.value, "low": estimate.low, "high": estimate.high, "samples": len(pair.samples),
-            "features": ", ".join(pair.used),
+            "of": pair.of, "features": ", ".join(pair.used),
         }  # fmt: skip
     return found
 
 
 def verdict(scores: pd.DataFrame, *, folds: int = 5, seed: int = 0) -> pd.DataFrame:
-    """One row per twin family and explainer: auc, low, high (95 %), samples, features used.
+    """One row per twin family and explainer: auc, low, high (95 %), samples used, samples asked about, features used.
 
     `scores` are rows of protocol `grid`; families are models called `<family>.pure` and `<family>.spur`. Methods come
     before controls, each kind best first.
@@ -143,6 +145,8 @@ def verdict_finding(scores: pd.DataFrame, unproven: dict[str, str]) -> Finding |
     broken = {twin_of(model)[0]: why for model, why in unproven.items()}
     table = table.assign(twins=[broken.get(family, "hold") for family in table["family"]])
     said = [f"No verdict on {family} can be trusted: {why}." for family, why in broken.items()]
+    unheard = sorted(set(scores["explainer"].unique()) - set(table["explainer"]))
+    silent = [f"No verdict on {', '.join(unheard)}: too few scores of places or words."] if unheard else []
     methods = table[~table["explainer"].map(is_control).astype(bool)]
     figures = [
         Figure(f"Telling the twins apart: {family}", "intervals", "explainer", "AUC",
@@ -155,7 +159,7 @@ def verdict_finding(scores: pd.DataFrame, unproven: dict[str, str]) -> Finding |
         about="Both twins answer the same questions for different reasons. The AUC says how well a classifier, "
         "fitted on other samples, tells them apart by what their explanations put on distractors, anchors and "
         "relation words: 0.5 is blind, 1 sees. Methods first, best first; controls below them.",
-        sentences=(*said, *sentences(table)),
+        sentences=(*said, *sentences(table), *silent),
         columns=tuple(table.columns),
         rows=tuple(table.itertuples(index=False, name=None)),
         figures=tuple(figures),
