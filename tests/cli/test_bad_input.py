@@ -50,6 +50,8 @@ def test_wrong_values(tmp_path: Path, spec: Path) -> None:
     refused(assay("run", spec, "--fail-on-error", "7"), "between 0 and 1")
     refused(assay("run", spec, "--out", "/proc/none"), "cannot write")
     refused(assay("run", spec, "--workers", "-2", "--out", tmp_path / "r"), "--workers")
+    refused(assay("run", spec, "--workers", "-2", "--dry-run"), "--workers")
+    refused(assay("run", spec, "--workers", "0", "--engine", "ray", "--out", tmp_path / "r"), "say 1 or more")
 
 
 def test_runs_that_are_none(tmp_path: Path) -> None:

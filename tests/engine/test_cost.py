@@ -49,6 +49,9 @@ def test_each_bottleneck_is_named() -> None:
         "starting workers and loading models"
     )
     assert simulate([*works, Work(0, 900.0)], 1000, FREE).bottleneck == "the longest job"
+    three = simulate([Work(k, 40.0) for k in range(3)], 1, Costs(start=0, load=60, driver=0, store=0))
+    assert three.seconds == 300
+    assert three.bottleneck == "starting workers and loading models"  # 180 of them
 
 
 def test_models_are_loaded_once_by_each_worker_that_needs_them() -> None:

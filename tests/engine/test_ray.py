@@ -162,7 +162,8 @@ def test_a_node_lost_midway_and_one_added(nodes: Nodes, tmp_path: Path) -> None:
     wait_for(lambda: len(actors()) == 1)
     [survivor] = actors()
     nodes.cluster.add_node(num_cpus=1, object_store_memory=80_000_000)
-    wait_for(lambda: set(actors()) > {survivor})  # the new node takes work
+    wait_for(lambda: set(actors()) > {survivor})
+    wait_for(lambda: len(list(tmp_path.glob("gate.*"))) == 3)  # a third process, the new node's, is at work
     gate.touch()
     events = finished_well(driver, out, run(Spec.parse(spec), tmp_path / "whole", workers=0).scores())
     assert [e["event"] for e in events].count("job_retry") == 1

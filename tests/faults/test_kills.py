@@ -105,9 +105,13 @@ def test_killed_at_random_moments(
                 assert code == 0
                 break
             victims = [child, *children(child)] if workers else [child]
-            os.kill(random_.choice(victims), signal.SIGKILL)
+            hit = random_.choice(victims)
+            os.kill(hit, signal.SIGKILL)
             kills += 1
-            if workers:  # a worker may have been hit: the driver goes on, and is let go on or killed in its turn
+            if hit != child and random_.random() < 0.5:  # a worker was: its driver is to end the run without it
+                assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+                break
+            if workers:
                 time.sleep(0.05)
                 with suppress(ProcessLookupError):
                     os.kill(child, signal.SIGKILL)

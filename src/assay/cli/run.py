@@ -57,6 +57,7 @@ def run(
     from assay.engine.events import renderer
     from assay.engine.plan import plan
     from assay.engine.race import RECORD, Settle
+    from assay.engine.run import check_workers
     from assay.engine.run import run as carry_out
     from assay.kernel.spec import Spec
 
@@ -74,6 +75,7 @@ def run(
         [*(settings or []), *([f"limit={limit}"] if limit is not None else [])]
     )
     where = out or str(RUNS / wanted.name)
+    check_workers(workers, engine)
     if dry_run:
         show_plan(plan(wanted, strict=False), where, workers)
         return

@@ -11,12 +11,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from assay.datasets.packed import DENSE
 from assay.kernel.card import Card
 from assay.kernel.errors import BadInput
 from assay.kernel.identity import digest
 from assay.kernel.sample import Region, Sample
 
-_LARGE, _DENSE = 2**31, 100  # an archive that unpacks into more bytes, and more than so many times its own, is a bomb
+_LARGE = 2**31  # an archive that unpacks into more bytes, and more than DENSE times its own, is a bomb
 
 
 def load_array(path: str | Path, what: str) -> np.ndarray[Any, Any]:
@@ -42,10 +43,10 @@ def load_archive(path: str | Path, what: str) -> Any:
         raise BadInput(f"{what}: no file at {path}.") from None
     except Exception:  # a damaged archive raises whatever it likes
         raise BadInput(f"{what}: {path} is no archive of plain arrays. Save it with numpy.savez().") from None
-    if unpacked > _LARGE and unpacked > _DENSE * Path(path).stat().st_size:
+    if unpacked > _LARGE and unpacked > DENSE * Path(path).stat().st_size:
         loaded.close()
         raise BadInput(
-            f"{what}: {path} would unpack into {unpacked / 2**30:.0f} GB, more than {_DENSE} times its size. If that "
+            f"{what}: {path} would unpack into {unpacked / 2**30:.0f} GB, more than {DENSE} times its size. If that "
             "is meant, save it without compression: numpy.savez()."
         )
     return loaded

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import math
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -39,10 +40,11 @@ def bounds(works: Sequence[Work], workers: int, costs: Costs) -> dict[str, float
     if not works:
         return {"computing": 0.0}
     longest = max(work.seconds for work in works)
+    models = len({work.model for work in works})
     return {
         "computing": sum(work.seconds for work in works) / workers,
         "the longest job": longest,
-        "starting workers and loading models": costs.start + costs.load,
+        "starting workers and loading models": costs.start + costs.load * math.ceil(models / workers),
         "the driver": costs.driver * len(works),
         "the store": costs.store * len(works) / costs.lanes,
     }

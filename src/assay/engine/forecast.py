@@ -37,7 +37,7 @@ def forecast(planned: Plan, jobs: Sequence[Job], where: str, workers: int | None
     if works is None:
         return "unknown: nothing like it was run here yet. Run a part of it first (--limit 8), then ask again"
     costs = measured_costs(events)
-    here = min(workers or os.cpu_count() or 1, len(jobs))
+    here = min(max(workers, 1) if workers is not None else os.cpu_count() or 1, len(jobs))
     said = [_say(simulate(works, n, costs), n) for n in dict.fromkeys([here, max(here, _MANY)])]
     pairs = {(cell.model, cell.explainer) for job in jobs for cell in job.cells}
     timed = sum(rates.measured(*pair) for pair in pairs)

@@ -61,6 +61,7 @@ def run(
     """
     if engine not in ENGINES:
         raise BadInput(f"--engine {engine}: there are {' and '.join(ENGINES)}.")
+    check_workers(workers, engine)
     planned = plan(spec)
     if missing := missing_extras(planned):
         raise BadInput(" ".join(missing))
@@ -143,9 +144,14 @@ def _follow(reports: Iterator[Report], log: Log) -> list[str]:
     return given_up
 
 
-def _workers(asked: int | None, jobs: list[Job]) -> int:
+def check_workers(asked: int | None, engine: str = "local") -> None:
     if asked is not None and asked < 0:
         raise BadInput(f"--workers must be 0 (in this process) or more; got {asked}.")
+    if asked == 0 and engine == "ray":
+        raise BadInput("--workers 0 is this process alone; with --engine ray say 1 or more, or nothing at all.")
+
+
+def _workers(asked: int | None, jobs: list[Job]) -> int:
     wanted = (os.cpu_count() or 1) if asked is None else asked
     return min(wanted, len(jobs))
 

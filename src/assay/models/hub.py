@@ -79,7 +79,9 @@ def shown(source: str, revision: str | None = None) -> str:
     except ImportError as error:
         raise ExtraMissing("an image processor", error.name or "transformers", "vlm") from None
     try:
-        processor: Any = AutoImageProcessor.from_pretrained(source, revision=revision, local_files_only=True)
+        processor: Any = AutoImageProcessor.from_pretrained(
+            source, revision=revision, local_files_only=True, trust_remote_code=False
+        )
     except (OSError, ValueError, RuntimeError, KeyError):
         return f"images as the processor of {source} says, which is not on this machine yet"
     cut = processor.crop_size if getattr(processor, "do_center_crop", False) else None

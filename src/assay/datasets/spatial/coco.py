@@ -7,7 +7,6 @@ more, the two boxes do not overlap by half or more, one pair a picture, the four
 
 from __future__ import annotations
 
-import gzip
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from assay.datasets.arrays import file_hash
+from assay.datasets.packed import read_packed
 from assay.datasets.spatial.interventions import PER_ORIGIN, check_kinds, variants
 from assay.datasets.spatial.pair import Pair, PixelBox, Thing, find_picture, overlap
 from assay.datasets.spatial.question import RELATIONS, relation_between
@@ -39,8 +39,7 @@ class Picture:
 def read_json(path: str | Path, what: str) -> Any:
     """JSON or gzipped JSON."""
     try:
-        data = Path(path).read_bytes()
-        return json.loads(gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data)
+        return json.loads(read_packed(path, what))
     except FileNotFoundError:
         raise BadInput(f"{what}: no file at {path}.") from None
     except (OSError, ValueError) as error:

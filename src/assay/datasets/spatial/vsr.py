@@ -7,7 +7,6 @@ splits, by the five of PUBLISHED, none of which is horizontal. CARDINAL adds eve
 
 from __future__ import annotations
 
-import gzip
 import json
 import re
 from collections.abc import Sequence
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from assay.datasets.arrays import file_hash
+from assay.datasets.packed import read_packed
 from assay.datasets.spatial.coco import Picture, largest, read_instances
 from assay.datasets.spatial.interventions import PER_ORIGIN, check_kinds, variants
 from assay.datasets.spatial.pair import Pair, find_picture
@@ -62,8 +62,7 @@ def read_statements(path: str | Path, split: str) -> list[Statement]:
     file = next((one for one in found if one.is_file()), None)
     if file is None:
         raise BadInput(f"no {split}.jsonl or {split}.jsonl.gz in {path}. VSR's splits/random holds them.")
-    data = file.read_bytes()
-    lines = (gzip.decompress(data) if file.suffix == ".gz" else data).decode().splitlines()
+    lines = read_packed(file, "VSR").decode().splitlines()
     rows = [json.loads(line) for line in lines if line.strip()]
     return [
         Statement(Path(row["image"]).stem, split, k, *_entities(row["caption"], row["relation"]))

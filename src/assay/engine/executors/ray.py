@@ -197,6 +197,7 @@ class _Driver:
     failed_at: float = 0.0
     looked: float = 0.0
     nodes: Sequence[Mapping[str, Any]] = ()
+    placed: set[int] = field(default_factory=set)  # kinds that the cluster had room for
 
     def __post_init__(self) -> None:
         held = [tuple(sorted(resources(recipe).items())) for recipe in self.planned.models]
@@ -212,6 +213,9 @@ class _Driver:
             self._grow()
             self._hand_out()
             pending = {ref: slot for slot in self.slots for ref in (slot.starting, slot.running, slot.looking) if ref}
+            if not pending:  # every node that could work is away: one may come back, or be added
+                time.sleep(1.0)
+                continue
             found, _ = self.ray.wait(list(pending), num_returns=1, timeout=1.0)
             found, _ = self.ray.wait(list(pending), num_returns=len(pending), timeout=0)
             for ref in found:
@@ -234,7 +238,7 @@ class _Driver:
         for kind, held in enumerate(self.kinds):
             wanted = dict(held)
             room = shares(self.nodes, wanted) if self.workers is None else self.workers
-            if not room:
+            if not room and self._left(kind) and kind not in self.placed:
                 raise BadInput(
                     f"no node of the Ray cluster has {', '.join(f'{n:g} {name}' for name, n in held)}, which a worker "
                     "needs. Add one, or say with --workers how many to wait for."
@@ -263,6 +267,7 @@ class _Driver:
             )
             .remote(self.planned.spec.plain(), self.store, [os.getcwd(), *sys.path], self.cells)
         )
+        self.placed.add(kind)
         return _Slot(actor, kind, actor.ready.remote())
 
     def _hand_out(self) -> None:

@@ -60,6 +60,11 @@ class Judge:
         fact = self.published.facts[name]
         return float(fact["value"]), str(fact["where"])
 
+    def printed(self, table: str, method: str, *densities: float) -> float:
+        """The mean of a method's buckets in a table of the paper, of both densities if none is named."""
+        columns = [self.published.tables[table].column(f"{method} d{each:g}") for each in densities or (0.3, 0.7)]
+        return float(np.mean(np.array(columns, dtype=np.float64))) / 100
+
     def claim(
         self, text: str, where: str, published: str, found: Estimate, verdict: Agreement, because: str = "",
         of_models: bool = False,
