@@ -123,9 +123,7 @@ def main() -> None:
     maps, masks, scores = scenes(options.maps, options.size)
     few = slice(0, min(options.few, options.maps))
     truth = {name: scores if name == "weighted_iou" else masks for name in FIVE | OTHERS}
-    print(
-        f"{options.maps} maps of {options.size}×{options.size}, float32, one core, in turns on {few.stop}\n"
-    )
+    print(f"{options.maps} maps of {options.size}×{options.size}, float32, one core, in turns on {few.stop}\n")
 
     theirs: dict[str, Callable[[], Any]] = {}
     if importlib.util.find_spec("skimage"):

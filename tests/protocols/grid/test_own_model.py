@@ -10,7 +10,9 @@ import pytest
 from assay.datasets.grid import generate
 from assay.engine.run import run
 from assay.kernel.answers import read_answer
+from assay.kernel.registry import registered
 from assay.kernel.spec import Spec
+from assay.models import recipe
 
 pytest.importorskip("transformers")
 
@@ -60,6 +62,33 @@ def test_what_a_talking_model_says_is_read_as_an_answer() -> None:
     said = read_answer("Yes, there is one.", exist.choices)
     assert said is not None
     assert said.answer == "yes"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", ["gridnet", "gridvlm"])
+def test_every_local_explainer_runs_on_learnt_twins(family: str, tmp_path: Path) -> None:
+    """Whatever their models can serve gives a map or word scores, and every row has a value or a reason."""
+    offered = recipe(f"{family}.pure").capabilities
+    local = sorted(
+        name
+        for name, cls in registered("explainer").items()
+        if cls.card.needs <= offered and cls.card.gives & {"visual", "words"} and not name.startswith("elsewhere/")
+    )
+    assert len(local) > 30
+    spec = Spec.parse(
+        {
+            "protocol": "grid",
+            "models": [f"{family}.pure"],
+            "datasets": [{"name": "grid", "buckets": ["D2_M_F0_d0.3"], "per_bucket": 2, "cell": 16}],
+            "explainers": local,
+            "keep_maps": False,
+        }
+    )
+    scores = run(spec, tmp_path, workers=0).scores()
+    assert (scores["status"] != "failure").all(), scores[scores["status"] == "failure"]["reason"].unique()
+    told = scores[scores["metric"].isin(["mass", "own_words"])].groupby("explainer")["value"].count()
+    assert sorted(told[told > 0].index.str.split("(").str[0].unique()) == local
+    assert scores.loc[scores["value"].isna(), "reason"].notna().all()
 
 
 def test_the_shipped_vlm_twins_are_what_they_say(tmp_path: Path) -> None:

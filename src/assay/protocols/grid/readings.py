@@ -138,9 +138,7 @@ def scalars(samples: Sequence[Sample], attributions: Sequence[Attribution]) -> M
     for start, stop in zip(starts, [*starts, len(attributions)][1:], strict=True):
         value = attributions[start].notes[BLOCK]
         if len({sample.meta.get("bucket") for sample in samples[start:stop]}) > 1:
-            silent[start] = (
-                "the block mixes buckets; use order: bucket, and shards and batches within a bucket"
-            )
+            silent[start] = "the block mixes buckets; use order: bucket, and shards and batches within a bucket"
         elif not np.isfinite(value):
             silent[start] = _UNDEFINED
         else:
