@@ -59,7 +59,8 @@ class ContrastiveGradXAct:
 
     `layers` count hidden states from the end, as in transformers: -1 is the model's output, so -2 is the state after
     the last block but one. Those that a shallow model does not have are left out. `candidates` are the answers among
-    which the rival is found; by default all that the model can give, where it has a list of them.
+    which the rival is found; by default all that the model can give, where it has a list of them, else the choices of
+    the sample.
     """
 
     layers: tuple[int, ...] = (-2, -3, -4, -5)
@@ -74,6 +75,7 @@ class ContrastiveGradXAct:
         departures="the layer weights of Eq. 8 come from visual tokens and serve words too: the paper has no words",
         passes="2 + candidates",
         extra="vision",
+        version=2,
     )
 
     @property
@@ -89,7 +91,8 @@ class ContrastiveGradXAct:
 
         names = self._names(session.torch_model)
         # The prompt's hidden states do not depend on the answer, so ∇(z_tgt - z_neg) is a difference of two gradients.
-        against = session.trace(names, targets=rivals(session, self.candidates))
+        others, asked = rivals(session, self.candidates)
+        against = session.trace(names, targets=others)
         seen = session.trace(names)
         maps, tokens = [], []
         for name in names:
@@ -99,7 +102,7 @@ class ContrastiveGradXAct:
             for_it, for_rival = at_text(session, seen.gradients[name]), at_text(session, against.gradients[name])
             if state is not None and for_it is not None and for_rival is not None:
                 tokens.append(((wide(for_it) - wide(for_rival)) * wide(state)).sum(-1).abs())
-        return attributions(session, *_weighted(maps, tokens), passes=self.passes)
+        return attributions(session, *_weighted(maps, tokens), passes=2 + asked)
 
     def _names(self, model: TorchModel) -> list[str]:
         blocks = block_names(model)
