@@ -126,11 +126,17 @@ def board(metric: Metric, frame: pd.DataFrame, model: str = ALL, dataset: str = 
     return Board(metric, model, dataset, explainers, floor_at, reference_at, better, spread, sums, counts, tally)
 
 
+def narrow(frame: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
+    """What a board reads, and `keys`; words as categories. A big run is cut up some thousand times."""
+    wanted = frame[list(dict.fromkeys(["model", "explainer", "cluster", "value", "status", "passes", *keys]))]
+    return wanted.astype({name: "category" for name in ("model", "explainer", "status")})
+
+
 def boards(evidence: Evidence) -> Iterator[Board]:
     """Every metric over everything, and over each model and each dataset where there is more than one."""
     for metric in evidence.metrics:
         frame = evidence.scores
-        frame = frame[(frame["protocol"] == metric.protocol) & (frame["metric"] == metric.name)]
+        frame = narrow(frame[(frame["protocol"] == metric.protocol) & (frame["metric"] == metric.name)], ("dataset",))
         for model in _scopes(frame["model"]):
             for dataset in _scopes(frame["dataset"]):
                 part = frame if model == ALL else frame[frame["model"] == model]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from assay.report.boards import ALL, board
+from assay.report.boards import ALL, board, narrow
 from assay.report.encode import number
 from assay.report.evidence import Evidence, Metric
 
@@ -32,7 +32,7 @@ def slices(evidence: Evidence) -> Iterator[dict[str, Any]]:
         models = sorted(of_protocol["model"].unique())
         scopes = models if evidence.reasons_differ(models) else [ALL]
         for metric in evidence.metrics_of(protocol):
-            frame = of_protocol[of_protocol["metric"] == metric.name]
+            frame = narrow(of_protocol[of_protocol["metric"] == metric.name], keys)
             for key in keys:
                 for model in [ALL] if key == "model" else scopes:
                     part = frame if model == ALL else frame[frame["model"] == model]
