@@ -23,8 +23,9 @@ from assay.probe.session import Session
 from assay.protocols.localization import Localization
 from assay.protocols.paper import paper
 from assay.results import load_run
+from assay.results.joined import Joined
 from assay.results.record import record
-from assay.results.run import Run
+from assay.results.run import KEYS, Run
 
 
 @dataclass(frozen=True)
@@ -133,6 +134,17 @@ def test_a_record_has_nan_for_details_that_failures_lack(tmp_path: Path) -> None
     assert np.isnan(kept[lost]).all()
     assert 0 < lost.sum() < len(lost)
     np.testing.assert_allclose(kept[~lost], values[~lost], rtol=1e-3)
+
+
+def test_details_of_several_runs_are_those_of_their_scores(tmp_path: Path) -> None:
+    few = run(_spec(explainers=["control/random"], limit=6), tmp_path / "few", workers=0)
+    many = run(_spec(explainers=["control/random", "control/edges"]), tmp_path / "many", workers=0)
+    joined = Joined.of([few, many])
+    keys, values = joined.details("end")
+    rows = joined.scores().sort_values(list(KEYS), ignore_index=True)
+    assert keys.to_numpy().tolist() == rows[list(KEYS)].to_numpy().tolist()
+    assert keys.groupby("explainer").size().to_dict() == {"control/edges": 10, "control/random": 6}
+    np.testing.assert_allclose(values[:, -1], rows["value"])
 
 
 @dataclass(frozen=True)

@@ -82,6 +82,7 @@ def plan(spec: Spec, strict: bool = True) -> Plan:
     explainers += [build("explainer", name, {}) for name in always]
     for kind, things in (("model", models), ("dataset", datasets), ("explainer", explainers)):
         _distinct(kind, things)
+    _check_skips(spec, models, datasets, explainers)
     absent: list[str] = []
     if not strict:
         models = _readable("model", models, lambda m: (m.capabilities, m.revision), absent)
@@ -94,7 +95,6 @@ def plan(spec: Spec, strict: bool = True) -> Plan:
         more = f" The same goes for {', '.join(alone[1:])}." if len(alone) > 1 else ""
         raise BadInput(next(r.reason for r in refusals if r.explainer == alone[0]) + more)
 
-    _check_skips(spec, models, datasets, explainers)
     grid: list[Job] = []
     for d, dataset in enumerate(datasets):
         size = _told("dataset", dataset, lambda: len(dataset))  # noqa: B023  asked at once

@@ -33,14 +33,8 @@ class Joined(Run):
     def scores(self) -> pd.DataFrame:
         import pandas as pd
 
-        frames: list[pd.DataFrame] = []
-        there = pd.MultiIndex.from_tuples([], names=_WHOLE)
-        for run in self.runs:
-            frame = run.scores()
-            places = pd.MultiIndex.from_frame(frame[_WHOLE])
-            frames.append(frame[~places.isin(there)])
-            there = there.append(places.unique())
-        return pd.concat(frames, ignore_index=True)
+        frames = [run.scores() for run in self.runs]
+        return pd.concat([frame[new] for frame, new in zip(frames, _new(frames), strict=True)], ignore_index=True)
 
     def details(self, metric: str) -> tuple[pd.DataFrame, np.ndarray[Any, Any]]:
         """Of the runs whose details are as wide as the widest: others were computed from something else."""
@@ -48,7 +42,22 @@ class Joined(Run):
 
         found = [run.details(metric) for run in self.runs]
         width = max(values.shape[1] for _, values in found)
-        kept = [(keys, values) for keys, values in found if values.shape[1] == width]
-        keys = pd.concat([keys for keys, _ in kept], ignore_index=True).drop_duplicates(list(KEYS))
+        found = [(keys, values) for keys, values in found if values.shape[1] == width]
+        new = _new([keys for keys, _ in found])
+        keys = pd.concat([keys[mine] for (keys, _), mine in zip(found, new, strict=True)], ignore_index=True)
         keys = keys.sort_values(list(KEYS), kind="stable")
-        return keys.reset_index(drop=True), np.concatenate([values for _, values in kept])[keys.index]
+        values = np.concatenate([values[mine] for (_, values), mine in zip(found, new, strict=True)])[keys.index]
+        return keys.reset_index(drop=True), values
+
+
+def _new(frames: list[pd.DataFrame]) -> list[np.ndarray[Any, Any]]:
+    """Of each frame, the rows whose model, data and explainer no frame before it has."""
+    import pandas as pd
+
+    found = []
+    there = pd.MultiIndex.from_tuples([], names=_WHOLE)
+    for frame in frames:
+        places = pd.MultiIndex.from_frame(frame[_WHOLE])
+        found.append(~places.isin(there))
+        there = there.append(places.unique())
+    return found

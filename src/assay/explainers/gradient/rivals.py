@@ -46,10 +46,10 @@ def _scores(session: Session, candidates: Sequence[str]) -> tuple[list[str], Ten
         return list(listed or map(str, range(table.shape[1]))), table, 1
     names = list(candidates or getattr(model, "answers", ()))
     choices = [sample.choices for sample in session.samples]
-    if not names and not all(choices):
+    if not names and min(map(len, choices)) < 2:
         raise BadInput(
-            f"{model.name!r} has no list of answers, and its samples have no choices: name candidates, "
-            "e.g. ('left', 'right')."
+            f"{model.name!r} has no list of answers, and not all of its samples have two choices or more: name "
+            "candidates, e.g. ('left', 'right')."
         )
     among = names or list(dict.fromkeys(choice for each in choices for choice in each))
     table = torch.stack([model.readout(inputs, [name] * len(session.samples)) for name in among], 1)

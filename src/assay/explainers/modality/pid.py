@@ -121,8 +121,8 @@ def _newton(q: Table, free: npt.NDArray[np.bool_], barrier: float, first: Table,
 def _solved(system: Table, wanted: Table) -> Table:
     """A solution of a singular system that has one: adding to x1's and taking from x2's multipliers changes nothing.
 
-    A ridge as small as rounding makes it positive definite, and it moves the solution in those directions alone; the
-    least squares that stand behind it are some ten times dearer.
+    A ridge as small as rounding makes it positive definite, and it moves the solution in those directions alone; least
+    squares, which need none, take several times as long.
     """
     unit = 1 / np.sqrt(np.maximum(np.diag(system), np.finfo(np.float64).tiny))  # near the boundary entries span decades
     scaled = unit[:, None] * system * unit
