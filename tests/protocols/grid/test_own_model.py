@@ -72,7 +72,9 @@ def test_every_local_explainer_runs_on_learnt_twins(family: str, tmp_path: Path)
     local = sorted(
         name
         for name, cls in registered("explainer").items()
-        if cls.card.needs <= offered and cls.card.gives & {"visual", "words"} and not name.startswith("elsewhere/")
+        if cls.card.needs <= offered
+        and cls.card.gives & {"visual", "words"}
+        and not name.startswith(("elsewhere/", "control/"))
     )
     assert len(local) > 30
     spec = Spec.parse(
@@ -85,9 +87,11 @@ def test_every_local_explainer_runs_on_learnt_twins(family: str, tmp_path: Path)
         }
     )
     scores = run(spec, tmp_path, workers=0).scores()
-    assert (scores["status"] != "failure").all(), scores[scores["status"] == "failure"]["reason"].unique()
+    assert sorted(scores["explainer"].str.split("(").str[0].unique()) == local
+    lost = scores[scores["status"] == "failure"]
+    assert set(lost["reason"]) <= {"map is all zero"}  # what some CAMs say, and a true thing to say
     told = scores[scores["metric"].isin(["mass", "own_words"])].groupby("explainer")["value"].count()
-    assert sorted(told[told > 0].index.str.split("(").str[0].unique()) == local
+    assert set(told.index[told == 0]) <= set(lost["explainer"])
     assert scores.loc[scores["value"].isna(), "reason"].notna().all()
 
 
