@@ -122,10 +122,18 @@ class Browser:
 
     def until(self, condition: str, seconds: float = 15) -> None:
         end = time.monotonic() + seconds
-        while not self.run(f"Boolean({condition})"):
+        while not self._holds(condition):
             if time.monotonic() > end:
                 raise AssertionError(f"never true: {condition}; problems: {self.problems}")
             time.sleep(0.02)
+
+    def _holds(self, condition: str) -> bool:
+        try:
+            return bool(self.run(f"Boolean({condition})"))
+        except RuntimeError as error:
+            if "navigated or closed" in str(error):  # the page reloaded between the question and its answer
+                return False
+            raise
 
     def press(self, key: str) -> None:
         text = {"text": key} if len(key) == 1 else {}
