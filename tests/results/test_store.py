@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import faulty
@@ -34,11 +34,11 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     faulty.Gate.reset()
 
 
-@pytest.fixture(params=["folder", "memory", "faulty", "local", "faultyfolder"])
+@pytest.fixture(params=["folder", "memory", "faulty", "local", "faultyfolder", "listing"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
     if request.param == "folder":
         return Store(tmp_path / "run")
-    if request.param in ("local", "faultyfolder"):  # fsspec's own way to a folder
+    if request.param in ("local", "faultyfolder", "listing"):  # fsspec's own way to a folder
         return Store(f"{request.param}://{tmp_path}/run")
     return Store(f"{request.param}://{tmp_path.name}/run")
 
@@ -113,6 +113,48 @@ def test_a_driver_that_lost_its_lease_writes_no_more() -> None:
                 break
         else:
             pytest.fail("it went on writing")
+
+
+def test_errors_of_any_library_do_not_stop_the_heartbeat() -> None:
+    """botocore's and aiohttp's are no OSErrors. The lease goes on being renewed, and its loss is noticed."""
+    store = Store("faulty://beating/run")
+    with store.lease():
+        faulty.Gate.reset(lambda number, method: RuntimeError("slow down") if method == "write" else None)
+        until(lambda: faulty.Gate.injected >= 2)
+        faulty.Gate.reset()
+        until(lambda: json.loads(store.read(".lease"))["count"] > 2)
+        store.write(".lease", json.dumps({"token": "other", "holder": "process 2", "count": 1}).encode())
+        until(lambda: isinstance(raised(lambda: store.write("x", b"1")), RunBusy))
+
+
+def until(what: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not what():
+        assert time.monotonic() < deadline, "it never came to that"
+        time.sleep(0.01)
+
+
+def raised(call: Callable[[], object]) -> Exception | None:
+    try:
+        call()
+    except Exception as error:
+        return error
+    return None
+
+
+def test_what_others_wrote_is_seen_where_listings_are_remembered(tmp_path: Path) -> None:
+    store = Store(f"listing://{tmp_path}/run")
+    first = store.write_shard("scores", ".parquet", b"rows")
+    assert store.shards("scores", ".parquet") == [first]  # now remembered
+    second = Store(tmp_path / "run").write_shard("scores", ".parquet", b"more rows")  # a worker's
+    assert store.exists(second)
+
+
+def test_a_run_where_listings_are_remembered_is_resumed_with_workers(tmp_path: Path) -> None:
+    out, squares = f"listing://{tmp_path}/run", {"name": "faulty:Squares", "n": 8}
+    run(Spec.parse(toys.spec(datasets=[squares], limit=4)), out, workers=0)
+    finished = run(Spec.parse(toys.spec(datasets=[squares])), out, workers=1)
+    assert finished.scores()["sample"].nunique() == 8
 
 
 def test_many_drivers_at_once_and_one_wins() -> None:

@@ -1,5 +1,6 @@
 """Places for tests whose calls fail on demand: `faulty://` is memory, `faultyfolder://` a folder, behind a gate of
-errors; and the count of all faults that a test session has injected.
+errors; `listing://` is a folder that remembers its listings, as s3fs does; and the count of all faults that a test
+session has injected.
 """
 
 from __future__ import annotations
@@ -8,9 +9,11 @@ import errno
 import os
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import fsspec
+import toys
 from fsspec.implementations.local import LocalFileSystem
 from fsspec.implementations.memory import MemoryFileSystem
 
@@ -24,10 +27,10 @@ class Gate:
 
     calls = 0
     injected = 0
-    fails: Callable[[int, str], OSError | None] = staticmethod(lambda number, method: None)
+    fails: Callable[[int, str], Exception | None] = staticmethod(lambda number, method: None)
 
     @classmethod
-    def reset(cls, fails: Callable[[int, str], OSError | None] | None = None) -> None:
+    def reset(cls, fails: Callable[[int, str], Exception | None] | None = None) -> None:
         cls.calls = cls.injected = 0
         cls.fails = staticmethod(fails or (lambda number, method: None))
 
@@ -107,5 +110,37 @@ class FaultyFolder(Gated, LocalFileSystem):
     protocol = "faultyfolder"
 
 
+class ListingFolder(LocalFileSystem):
+    """A folder of this machine whose listings are remembered, and believed, until they are said to be stale."""
+
+    protocol = "listing"
+    cachable = False
+
+    def ls(self, path: str, detail: bool = False, **kwargs: Any) -> list[Any]:
+        path = self._strip_protocol(path)
+        if path not in self.dircache:
+            self.dircache[path] = super().ls(path, detail=True, **kwargs)
+        found = self.dircache[path]
+        return found if detail else [each["name"] for each in found]
+
+    def info(self, path: str, **kwargs: Any) -> dict[str, Any]:
+        path = self._strip_protocol(path)
+        if (listed := self.dircache.get(self._parent(path))) is None:
+            return dict(super().info(path, **kwargs))
+        for each in listed:
+            if each["name"] == path:
+                return dict(each)
+        raise FileNotFoundError(path)
+
+    def invalidate_cache(self, path: str | None = None) -> None:
+        self.dircache.clear()
+
+
+@dataclass(frozen=True)
+class Squares(toys.Squares):
+    """A spec that names them has these places registered in its worker processes, too."""
+
+
+fsspec.register_implementation("listing", ListingFolder, clobber=True)
 fsspec.register_implementation("faulty", FaultyFileSystem, clobber=True)
 fsspec.register_implementation("faultyfolder", FaultyFolder, clobber=True)

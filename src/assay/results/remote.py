@@ -71,7 +71,6 @@ class RemoteFiles:
 
     def names(self, folder: str) -> list[str]:
         def look() -> list[str]:
-            self.fs.invalidate_cache()  # others write here too
             found = self.fs.ls(self._at(folder), detail=False)
             return [str(path).rstrip("/").rsplit("/", 1)[-1] for path in found]
 
@@ -129,7 +128,7 @@ class RemoteFiles:
             if found.get("token") == token:  # ours: put by an attempt whose answer was lost
                 return
             if seen is not None and found != seen:
-                raise busy(self.url, str(found.get("holder", "")))
+                raise busy(self.url, str((found or seen).get("holder", "")))  # nothing: it is being written just now
             seen = found
             if time.monotonic() > deadline:
                 self.remove(".lease")
@@ -140,7 +139,7 @@ class RemoteFiles:
         count = 0
         while not stop.wait(self.beat):
             count += 1
-            with suppress(OSError):  # out of reach for a moment: the next beat tries again
+            with suppress(Exception):  # out of reach for a moment, in whatever words: the next beat tries again
                 if self._lease().get("token") != token:
                     self._lost.set()
                     return
@@ -184,6 +183,7 @@ class RemoteFiles:
         pause = self.pause
         for attempt in range(_ATTEMPTS):
             try:
+                self.fs.invalidate_cache()  # others write here too: what was listed before tells nothing
                 return call()
             except _FINAL:
                 raise
