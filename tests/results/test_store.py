@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import threading
 import time
@@ -91,6 +92,29 @@ def test_one_driver_at_a_time(store: Store) -> None:
             pass
     assert store.holder() == ""
     with another_driver(store).lease():
+        pass
+
+
+def test_a_file_system_without_locks_is_said_and_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def flock(file: object, operation: int) -> None:
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    monkeypatch.setattr("fcntl.flock", flock)
+    finished = run(Spec.parse(toys.spec()), tmp_path, workers=0)
+    assert len(finished.scores()) == 100
+    [said] = [e["text"] for e in finished.events() if e["event"] == "warning"]
+    assert "has no locks (Function not implemented)" in said
+    assert finished.store.holder() == ""
+
+
+def test_a_lock_that_cannot_be_had_for_another_reason_is_not_called_busy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def flock(file: object, operation: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr("fcntl.flock", flock)
+    with pytest.raises(BadInput, match=r"cannot write to .*: Input/output error"), Store(tmp_path).lease():
         pass
 
 

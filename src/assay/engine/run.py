@@ -66,7 +66,7 @@ def run(
     if missing := missing_extras(planned):
         raise BadInput(" ".join(missing))
     store = Store(out)
-    with store.lease():
+    with store.lease() as caution:
         store.sweep()
         finished = Run(store)
         done = set(finished.cells())
@@ -76,6 +76,8 @@ def run(
         chosen = workers if engine == "ray" else _workers(workers, jobs)
         with show or Silent() as shown:
             log = Log(store, shown, planned, jobs, chosen)
+            if caution:
+                log("warning", text=caution)
             for damaged in finished.damaged():
                 log("warning", text=f"{damaged} was damaged; its cells are computed again")
                 store.remove(damaged)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import socket
@@ -11,7 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from assay.kernel.errors import RunBusy
+from assay.kernel.errors import BadInput, RunBusy
+
+_NO_LOCKS = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOLCK)  # Lustre without `flock`, NFS without lockd
+
+
+class PlaceFailed(BadInput):
+    """The place of a run cannot be read or written just now. Trying again may help, unlike with other bad input."""
 
 
 class Files(Protocol):
@@ -37,8 +44,8 @@ class Files(Protocol):
         """Clear away what a killed writer left. Only under the lease."""
         ...
 
-    def lease(self) -> AbstractContextManager[None]:
-        """Be the only driver, or RunBusy."""
+    def lease(self) -> AbstractContextManager[str]:
+        """Be the only driver, or RunBusy. Gives what the user must know of it, or nothing."""
         ...
 
     def holder(self) -> str:
@@ -111,25 +118,33 @@ class LocalFiles:
                 self.append(log.name, b"\n")
 
     @contextmanager
-    def lease(self) -> Iterator[None]:
+    def lease(self) -> Iterator[str]:
         self.root.mkdir(parents=True, exist_ok=True)
+        caution = ""
         with open(self.root / ".lease", "a+") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
+            except (BlockingIOError, PermissionError):
                 file.seek(0)
                 raise busy(self.root, file.read().strip()) from None
+            except OSError as error:
+                if error.errno not in _NO_LOCKS:
+                    raise
+                caution = (  # two drivers would write the same shards: wasted work, but no wrong row
+                    f"the file system of {self.root} has no locks ({error.strerror}), so nothing keeps a second "
+                    "`assay run` from doing the same work: start one at a time"
+                )
             file.truncate(0)
             file.write(me())
             file.flush()
-            yield
+            yield caution
 
     def holder(self) -> str:
         try:
             with open(self.root / ".lease", errors="replace") as file:
                 try:
                     fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-                except OSError:
+                except (BlockingIOError, PermissionError):
                     return file.read().strip()
         except OSError:
             pass

@@ -93,7 +93,7 @@ class RemoteFiles:
         """Nothing to do: an object that was not put whole does not exist."""
 
     @contextmanager
-    def lease(self) -> Iterator[None]:
+    def lease(self) -> Iterator[str]:
         token = secrets.token_hex(8)
         self._take(token)
         self._lost.clear()
@@ -101,7 +101,7 @@ class RemoteFiles:
         beating = threading.Thread(target=self._keep, args=(token, stop), daemon=True)
         beating.start()
         try:
-            yield
+            yield ""
             self._flush()
         finally:
             stop.set()

@@ -11,8 +11,8 @@ from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from assay.kernel.errors import AssayError, BadInput
-from assay.results.files import Files, LocalFiles
+from assay.kernel.errors import BadInput
+from assay.results.files import Files, LocalFiles, PlaceFailed
 
 _NAME_LENGTH = 24
 _SEAL = "seal"
@@ -135,17 +135,17 @@ class Store:
             raise self._unwritable("", error) from error
 
     @contextmanager
-    def lease(self) -> Iterator[None]:
-        """Be the only driver of this run."""
+    def lease(self) -> Iterator[str]:
+        """Be the only driver of this run. Gives what the user must know of it, or nothing."""
         held = self.files.lease()
         try:
-            held.__enter__()
+            caution = held.__enter__()
         except OSError as error:
-            raise BadInput(
+            raise PlaceFailed(
                 f"cannot write to {self.root}: {error.strerror or error}. Choose another directory with --out."
             ) from None
         try:
-            yield
+            yield caution
         finally:
             try:
                 held.__exit__(None, None, None)
@@ -159,14 +159,14 @@ class Store:
         except OSError:
             return ""
 
-    def _unwritable(self, name: str, error: OSError) -> AssayError:
-        return BadInput(
+    def _unwritable(self, name: str, error: OSError) -> PlaceFailed:
+        return PlaceFailed(
             f"cannot write {self.root}/{name}: {error.strerror or error}. Free some space or choose another --out; "
             "what is already written is safe, and running the same command again resumes."
         )
 
-    def _unreadable(self, name: str, error: OSError) -> AssayError:
-        return BadInput(
+    def _unreadable(self, name: str, error: OSError) -> PlaceFailed:
+        return PlaceFailed(
             f"cannot read {self.root}/{name}: {error.strerror or error}. Nothing was changed; try again when the "
             "place can be read, or delete this file and run the same command to make it anew."
         )
