@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import toys
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -65,6 +66,20 @@ def test_reading_is_taken_apart_too() -> None:
     for _ in range(TRIES):
         trial = trial.died(Place("read", 5, 6), "x")[0]
     assert list(trial.care.unreadable) == [5]
+
+
+@pytest.mark.parametrize(
+    ("whole", "alone"),
+    [(Place("explain", 4, 6), Place("explain", 5, 6)), (Place("read", 0, 8), Place("read", 5, 6))],
+)
+def test_a_sample_that_kills_whoever_touches_it_is_found_once_for_all_cells(whole: Place, alone: Place) -> None:
+    """Four deaths, however many explainers there are: docs/concepts/faults.md says so."""
+    assert len(JOB.cells) > 1
+    [trial] = [Trial(JOB)]
+    for place in (whole, whole, alone, alone):
+        [trial] = trial.died(place, "x")
+        assert trial.job == JOB
+    assert trial.care.lost(5)
 
 
 def test_a_worker_that_never_gets_to_a_sample_is_given_up() -> None:

@@ -77,7 +77,8 @@ class Trial:
     def died(self, place: Place | None, reason: str) -> list[Trial]:
         """What to try next; nothing where the worker never got as far as a sample and there is no more to take apart.
 
-        A job of several cells falls apart into one job for each, so that those that are well finish undisturbed.
+        Where one of several cells is to blame, the job falls apart into one for each, so that those that are well
+        finish undisturbed. Reading a sample and asking the model about it is done for all of them together.
         """
         deaths = {**self.deaths, place: self.deaths.get(place, 0) + 1}
         if deaths[place] < TRIES:
@@ -85,11 +86,11 @@ class Trial:
         if place is None:
             return []
         careful = self.care.after(place, reason)
-        if len(self.job.cells) == 1:
+        if len(self.job.cells) == 1 or not place.cell:
             return [Trial(self.job, careful, deaths)]
         singles = []
         for explainer, cell in zip(self.job.explainers, self.job.cells, strict=True):
             alone = replace(self.job, explainers=(explainer,), cells=(cell,))
-            guilty = place.cell in ("", cell.id)
+            guilty = place.cell == cell.id
             singles.append(Trial(alone, careful if guilty else self.care, deaths if guilty else {}))
         return singles
