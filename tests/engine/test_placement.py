@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import toys
+import yaml
 
-from assay.engine.executors.ray import _Driver, _Slot, resources, shares
+from assay.cli.run import run
+from assay.engine.executors.job import Report
+from assay.engine.executors.ray import _anywhere, _Driver, _Slot, resources, room, shares
 from assay.engine.plan import Plan, plan
+from assay.engine.run import run as carry_out
 from assay.kernel.errors import BadInput
 from assay.kernel.spec import Spec
+from assay.results.files import PlaceFailed
 from assay.results.store import Store
 
 
 def driver(planned: Plan, nodes: str, tmp_path: Path) -> _Driver:
     """With an idle actor on every node named (twice: two of them)."""
     made = _Driver(None, planned, planned.grid, Store(tmp_path), None, 2)
-    method = SimpleNamespace(remote=lambda job: job)
+    method = SimpleNamespace(remote=lambda job, number: job)
     actor = SimpleNamespace(run=method, run_carefully=method)
     made.slots = [_Slot(actor, 0, None, node) for node in nodes]
     return made
@@ -68,11 +74,40 @@ def test_more_actors_than_jobs_stand_idle(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("wanted", "expected"),
-    [({"CPU": 1.0}, 12), ({"CPU": 1.0, "GPU": 1.0}, 2), ({"CPU": 1.0, "GPU": 0.5}, 4), ({"CPU": 1.0, "TPU": 1.0}, 0)],
+    [
+        ({"CPU": 1.0}, 12),
+        ({"CPU": 1.0, "GPU": 1.0}, 2),
+        ({"CPU": 1.0, "GPU": 0.5}, 4),
+        ({"CPU": 1.0, "GPU": 0.2}, 8),
+        ({"GPU": 0.1}, 20),
+        ({"CPU": 1.0, "TPU": 1.0}, 0),
+    ],
 )
 def test_a_share_is_what_a_model_declares(wanted: dict[str, float], expected: int) -> None:
     nodes = [{"Alive": True, "Resources": {"CPU": 8.0, "GPU": 2.0}}, {"Alive": True, "Resources": {"CPU": 4.0}}]
     assert shares([*nodes, {"Alive": False, "Resources": {"CPU": 64.0}}], wanted) == expected
+
+
+def test_a_cluster_has_room_for_the_rarest_kind(monkeypatch: pytest.MonkeyPatch) -> None:
+    nodes = [{"Alive": True, "Resources": {"CPU": 8.0, "GPU": 6.0}}]
+    cluster = nullcontext(SimpleNamespace(nodes=lambda: nodes))
+    monkeypatch.setattr("assay.engine.executors.ray._connected", lambda address: cluster)
+    planned = plan(Spec.parse(toys.spec(models=["toys:Toy", {"name": "toys:Hungry", "weights": "b"}])))
+    assert room(planned) == 3
+    nodes[0]["Resources"] = {"CPU": 8.0}
+    with pytest.raises(BadInput, match="no node of the Ray cluster has 1 CPU, 2 GPU"):
+        room(planned)
+
+
+def test_a_dry_run_asks_the_cluster_how_many_workers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("assay.engine.executors.ray.room", lambda planned, address: 37)
+    spec = tmp_path / "spec.yaml"
+    spec.write_text(yaml.safe_dump(toys.spec(datasets=[{"name": "toys:Squares", "n": 400}])))
+    carry_out(Spec.parse(toys.spec()), tmp_path / "part", workers=0)
+    run(str(spec), out=str(tmp_path / "run"), dry_run=True, engine="ray", address="somewhere:6379")
+    assert "with 37 workers" in capsys.readouterr().out
 
 
 def test_models_that_hold_other_resources_have_actors_of_their_own(tmp_path: Path) -> None:
@@ -101,3 +136,99 @@ def test_a_node_that_takes_many_starting_actors_down_is_no_fault_of_the_cluster(
                 list(made._lost(made.slots[0], "no assay here"))
         else:
             list(made._lost(made.slots[0], "no assay here"))
+    made.worked = True  # where others have worked, they go on
+    made.failed_starts = 2
+    now[0] += 10
+    made.slots = [_Slot(SimpleNamespace(), 0, None, "a")]
+    [said] = made._lost(made.slots[0], "no assay here")
+    assert said.kind == "warning"
+    assert "workers do not start" in said.value
+    assert made.resting > now[0]
+
+
+def heard(made: _Driver, slot: _Slot, answer: object) -> list[Report]:
+    """What the driver makes of an answer to the question that a slot is waiting for."""
+    made.ray = SimpleNamespace(
+        get=lambda ref: answer, kill=lambda actor: None, exceptions=SimpleNamespace(RayError=OSError)
+    )
+    return list(made._hear(slot, slot.starting or slot.looking or slot.running))
+
+
+def test_a_badly_set_up_node_ends_a_run_only_where_none_works(tmp_path: Path) -> None:
+    made = driver(two_models(32), "", tmp_path)
+    first, second = made.slots = [_Slot(SimpleNamespace(), 0, object()) for _ in range(2)]
+    with pytest.raises(BadInput, match="other cells"):
+        heard(made, first, ("a", "on a the spec means other cells"))
+    made.slots = [first, second]
+    first.starting = object()
+    assert heard(made, first, ("a", "")) == []
+    [said] = heard(made, second, ("b", "on b the spec means other cells"))
+    assert (said.kind, said.value) == ("warning", "a node is left out: on b the spec means other cells")
+    assert made.slots == [first]
+    assert made.avoided == {"b"}
+
+
+def test_a_node_that_was_left_out_gets_no_actor(tmp_path: Path) -> None:
+    made = driver(two_models(32), "", tmp_path)
+    asked: list[dict[str, Any]] = []
+
+    class Remote:
+        def options(self, **options: Any) -> Any:
+            asked.append(options)
+            return SimpleNamespace(remote=lambda *_: SimpleNamespace(ready=SimpleNamespace(remote=object)))
+
+    nodes = [{"NodeID": name, "Alive": True, "Resources": {"CPU": 2.0}} for name in "ab"]
+    made.ray = SimpleNamespace(nodes=lambda: nodes, remote=lambda **_: lambda _: Remote())
+    made.avoided = {"b"}
+    made._grow()
+    assert len(made.slots) == 2
+    assert [options["label_selector"] for options in asked] == [{"ray.io/node-id": "!in(b)"}] * 2
+
+
+def test_a_late_answer_is_not_credited_to_the_next_job(tmp_path: Path) -> None:
+    made = driver(two_models(32), "a", tmp_path)
+    made._hand_out()
+    [slot] = made.slots
+    slot.looking, first = object(), slot.number
+    slot.task = slot.running = None  # the first job has ended in the meantime
+    made._hand_out()
+    assert heard(made, slot, (first, [(0, 2, 1.0)])) == []
+    slot.looking = object()
+    [tick] = heard(made, slot, (slot.number, [(0, 2, 1.0)]))
+    assert tick.kind == "tick"
+
+
+def test_waiting_for_a_node_is_said_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = driver(two_models(4), "", tmp_path)
+    made.placed = {0}  # there was one before
+    made.ray = SimpleNamespace(nodes=list)
+    slept: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        if len(slept) == 3:
+            made.waiting.clear()
+
+    monkeypatch.setattr("time.sleep", sleep)
+    assert [report.kind for report in made.reports()] == ["warning"]
+    assert len(slept) == 3
+
+
+def test_a_place_that_fails_is_tried_again_and_ends_the_run_only_then(tmp_path: Path) -> None:
+    made = driver(two_models(4), "a", tmp_path)
+    said = []
+    for _ in range(2):
+        made._hand_out()
+        job = made.slots[0].task.job  # type: ignore[union-attr]  handed out just now
+        said += [report.kind for report in made._ended(made.slots[0], [], [(job, "unstored", "cannot write")])]
+        made.waiting = {job.model: made.waiting[job.model]}
+    assert said == ["retry", "retry"]
+    made._hand_out()
+    with pytest.raises(PlaceFailed, match="cannot write"):
+        list(made._ended(made.slots[0], [], [(job, "unstored", "cannot write")]))
+
+
+def test_actors_get_a_place_that_means_the_same_everywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert _anywhere(Store("runs/mine")).root == str(tmp_path / "runs/mine")
+    assert _anywhere(Store("s3://bucket/run")).root == "s3://bucket/run"

@@ -220,11 +220,23 @@ def test_an_actor_refuses_cells_that_are_not_the_drivers(tmp_path: Path) -> None
 
     spec = Spec.parse(toys.spec())
     store = Store(tmp_path)
-    assert Actor(spec.plain(), store, [], [c.id for c in plan(spec).cells]).ready()[1].startswith(str(tmp_path))
+    cells = [cell.id for cell in plan(spec).cells]
+    assert Actor(spec.plain(), store, [], cells).refusal().startswith(str(tmp_path))
     store.write_json("manifest.json", {})
-    kind, why = Actor(spec.plain(), store, [], ["another"]).ready()
-    assert kind == "refused"
-    assert "another version" in why
+    assert "another version" in Actor(spec.plain(), store, [], ["another"]).refusal()
+    assert Actor(spec.plain(), store, [], cells).refusal() == ""
+
+
+def test_an_actor_says_which_job_its_progress_is_of(tmp_path: Path) -> None:
+    from assay.engine.executors.ray import Actor
+    from assay.results.store import Store
+
+    spec = Spec.parse(toys.spec())
+    actor = Actor(spec.plain(), Store(tmp_path), [], [])
+    actor.refusal()  # plans
+    ticks, [(_, kind, _)] = actor.run(plan(spec).grid[0], 7)
+    assert kind == "done"
+    assert actor.progress() == (7, ticks)
 
 
 def test_no_such_cluster(tmp_path: Path) -> None:

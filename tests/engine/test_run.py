@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -265,3 +266,52 @@ class OnlyBroken(toys.Squares):
 
     def load(self, start: int, stop: int) -> list[Sample]:
         return [toys.square(i) for i in range(start + 1, stop + 1)]
+
+
+alive: weakref.WeakSet[toys.ToyModel] = weakref.WeakSet()
+loads: list[str] = []
+
+
+@dataclass(frozen=True)
+class Large(toys.Toy):
+    """A model that fits in memory only alone; like many modules, it points at itself."""
+
+    def load(self) -> toys.ToyModel:
+        assert not alive, "two models at once"
+        loads.append(self.weights)
+        model = toys.ToyModel(self.label)
+        object.__setattr__(model, "itself", model)
+        alive.add(model)
+        return model
+
+
+def test_one_model_is_held_at_a_time_and_loaded_once(tmp_path: Path) -> None:
+    loads.clear()
+    models = [{"name": f"{__name__}:Large", "weights": name} for name in "abc"]
+    datasets = [{"name": "toys:Squares", "n": 10}, {"name": "toys:BadSquares", "n": 10}]
+    assert len(carry_out(tmp_path, models=models, datasets=datasets)) == 3 * 2 * 100
+    assert loads == ["a", "b", "c"]
+
+
+def test_a_worker_whose_place_fails_for_a_moment_costs_a_retry(tmp_path: Path) -> None:
+    fuse = tmp_path / "fuse"
+    fuse.touch()
+    scores = carry_out(tmp_path / "run", workers=1, explainers=[{"name": "faulty:Unplugs", "fuse": str(fuse)}])
+    assert len(scores) == 50
+    [reason] = [e["reason"] for e in load_run(tmp_path / "run").events() if e["event"] == "job_retry"]
+    assert reason.startswith("cannot write")
+
+
+def test_a_place_that_goes_on_failing_ends_the_run_with_what_is_wrong(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"cannot write .*running the same command again resumes") as told:
+        carry_out(tmp_path, workers=1, explainers=["faulty:Unplugs"])
+    assert told.value.exit_code == 2
+    assert [e["event"] for e in load_run(tmp_path).events()].count("job_retry") == 6  # twice for each of three jobs
+
+
+def test_workers_keep_to_the_model_they_have_loaded(tmp_path: Path) -> None:
+    models = ["toys:Toy", {"name": "toys:Toy", "weights": "b"}]
+    datasets = [{"name": "toys:Squares", "n": 8}, {"name": "toys:BadSquares", "n": 8}]
+    carry_out(tmp_path, workers=1, models=models, datasets=datasets)
+    order = [e["model"] for e in load_run(tmp_path).events() if e["event"] == "job_done"]
+    assert order == ["toy-a"] * 4 + ["toy-b"] * 4

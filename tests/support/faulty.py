@@ -10,14 +10,19 @@ import os
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, ClassVar
 
 import fsspec
 import toys
 from fsspec.implementations.local import LocalFileSystem
 from fsspec.implementations.memory import MemoryFileSystem
 
+from assay.kernel.attribution import Attribution
+from assay.kernel.card import Card
 from assay.kernel.errors import AssayError
+from assay.probe.session import Session
+from assay.results.files import LocalFiles
 
 INJECTED: Counter[str] = Counter()  # kind of fault -> how many; `make faults` prints it at its end
 
@@ -139,6 +144,28 @@ class ListingFolder(LocalFileSystem):
 @dataclass(frozen=True)
 class Squares(toys.Squares):
     """A spec that names them has these places registered in its worker processes, too."""
+
+
+@dataclass(frozen=True)
+class Unplugs(toys.Noise):
+    """Noise; its process can write no file to a folder from then on, or only not the next one, if there is a `fuse`."""
+
+    fuse: str = ""
+    card: ClassVar[Card] = Card("faulty/unplugs", "cannot be stored", "explainer", gives=frozenset({"visual"}))
+
+    def __call__(self, session: Session) -> list[Attribution]:
+        write = LocalFiles.write
+
+        def fails(files: LocalFiles, name: str, data: bytes) -> None:
+            if self.fuse:
+                LocalFiles.write = write  # type: ignore[method-assign]
+            raise error(BROKEN)
+
+        if not self.fuse or Path(self.fuse).exists():
+            if self.fuse:
+                Path(self.fuse).unlink()
+            LocalFiles.write = fails  # type: ignore[method-assign]
+        return super().__call__(session)
 
 
 fsspec.register_implementation("listing", ListingFolder, clobber=True)

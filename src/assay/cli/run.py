@@ -77,7 +77,12 @@ def run(
     where = out or str(RUNS / wanted.name)
     check_workers(workers, engine)
     if dry_run:
-        show_plan(plan(wanted, strict=False), where, workers)
+        planned = plan(wanted, strict=False)
+        if engine == "ray" and workers is None:
+            from assay.engine.executors.ray import room
+
+            workers = room(planned, address)
+        show_plan(planned, where, workers)
         return
     finished = carry_out(
         wanted, where, workers=workers, engine=engine, address=address, show=renderer(progress),

@@ -140,6 +140,8 @@ def _follow(reports: Iterator[Report], log: Log) -> list[str]:
             log.done(report.job, report.value)
         elif report.kind == "retry":
             log.retry(report.job, report.value)
+        elif report.kind == "warning":
+            log("warning", text=report.value)
         else:
             given_up.append(f"{title(report.job)}: {report.value}.")
             log("job_failed", title=title(report.job), reason=report.value)

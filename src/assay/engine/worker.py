@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -26,18 +26,28 @@ from assay.results.shard import CellResult, ShardResult
 Tick = Callable[[int, int, float], None]  # explainer (position in the spec), samples just done with it, seconds
 
 
-@lru_cache(maxsize=2)
+_warm: dict[Any, Model] = {}  # the model of the last job, by its recipe; never two
+
+
 def _loaded(recipe: Any) -> Model:
     """Weights stay warm between jobs. One torch thread: kernels split sums by thread, rows must not depend on it."""
-    model = recipe.load()
-    if torch := sys.modules.get("torch"):
-        torch.set_num_threads(1)
-    return model
+    if recipe not in _warm:
+        forget_models()  # first: two large models do not fit where one does
+        _warm[recipe] = recipe.load()
+        if torch := sys.modules.get("torch"):
+            torch.set_num_threads(1)
+    return _warm[recipe]
 
 
 def forget_models() -> None:
-    """Let go of warm weights, to make room for a process that will load its own."""
-    _loaded.cache_clear()
+    """Let go of warm weights, to make room for other ones, here or in another process."""
+    if not _warm:
+        return
+    _warm.clear()
+    gc.collect()  # modules and their hooks point at each other
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_initialized():
+        torch.cuda.empty_cache()
 
 
 def run_job(

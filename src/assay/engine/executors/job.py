@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +21,7 @@ Done = tuple[int, int, float]  # explainer, samples, seconds: what a tick says
 class Report:
     """What became of one job, or is becoming of it.
 
-    tick: `Done`; done: what `finish` gives; retry and failed: the reason.
+    tick: `Done`; done: what `finish` gives; retry and failed: the reason; warning: what to tell, whatever the job.
     """
 
     job: Job
@@ -63,9 +63,29 @@ def _count(result: ShardResult) -> dict[str, Any]:
     return {"rows": rows, "failures": sum(failures.values()), "reasons": failures}
 
 
+def choose(
+    waiting: Mapping[int, int], own: int | None, anywhere: Mapping[int, int], on_node: Mapping[int, int] | None = None
+) -> int:
+    """The model whose job an idle worker takes: its own, else one its node has loaded, else the least attended.
+
+    `waiting` counts jobs by model (all positive), `anywhere` and `on_node` the other workers that have it loaded.
+
+    >>> choose({0: 4, 1: 4}, own=1, anywhere={0: 0, 1: 3})
+    1
+    >>> choose({0: 4, 1: 4}, own=None, anywhere={0: 1}, on_node={0: 1})
+    0
+    >>> choose({0: 4, 1: 4}, own=None, anywhere={0: 1})
+    1
+    """
+    if own is not None and own in waiting:
+        return own
+    near = [model for model in waiting if on_node and on_node.get(model)]
+    return max(near or waiting, key=lambda model: (waiting[model] / (1 + anywhere.get(model, 0)), -model))
+
+
 def in_process(plan: Plan, jobs: Sequence[Job], store: Store) -> Iterator[Report]:
-    """One job after the other, here: for debugging, small runs and comparisons."""
-    for job in jobs:
+    """One job after the other, here: for debugging, small runs and comparisons. Every model is loaded once."""
+    for job in sorted(jobs, key=lambda job: job.model):
         ticks: list[Done] = []
         done = finish(plan, job, store, lambda *tick: ticks.append(tick))  # noqa: B023  called before the next job
         yield from (Report(job, "tick", tick) for tick in ticks)

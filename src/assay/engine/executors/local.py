@@ -6,18 +6,19 @@ import multiprocessing
 import os
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from assay.engine.care import Care, Place, Trial
-from assay.engine.executors.job import Report, finish
+from assay.engine.executors.job import Report, choose, finish
 from assay.engine.plan import Plan, plan
 from assay.kernel.cell import Job
 from assay.kernel.errors import AssayError, BadInput
 from assay.kernel.spec import Spec
+from assay.results.files import PlaceFailed
 from assay.results.store import Store
 
 Message = tuple[str, Any]
@@ -25,18 +26,22 @@ Message = tuple[str, Any]
 
 def in_workers(plan: Plan, jobs: Sequence[Job], store: Store, workers: int, retries: int = 2) -> Iterator[Report]:
     """Jobs over `workers` processes. What raises is tried `retries` times more; what kills its worker is taken apart
-    until the sample to blame is found (see `Care`), and the rest goes on.
+    until the sample to blame is found (see `Care`), and the rest goes on. A place that fails again and again ends it.
     """
-    waiting = deque(Trial(job) for job in jobs)
+    waiting: dict[int, deque[Trial]] = {}  # by model
+    for job in jobs:
+        waiting.setdefault(job.model, deque()).append(Trial(job))
     pool = [_Worker(plan.spec, store) for _ in range(min(workers, len(jobs)))]
     try:
-        while waiting or any(worker.busy for worker in pool):
+        while any(waiting.values()) or any(worker.busy for worker in pool):
             for slot, worker in enumerate(pool):
-                if not worker.busy and waiting:
+                left = {model: len(trials) for model, trials in waiting.items() if trials}
+                if not worker.busy and left:
                     if not worker.process.is_alive():
                         worker.stop()
                         worker = pool[slot] = _Worker(plan.spec, store)
-                    worker.give(waiting.popleft())
+                    others = Counter(other.model for other in pool if other is not worker and other.model is not None)
+                    worker.give(waiting[choose(left, worker.model, others)].popleft())
             for worker in _ready([worker for worker in pool if worker.busy]):
                 kind, value = worker.take()
                 trial = worker.busy_with()
@@ -54,7 +59,9 @@ def in_workers(plan: Plan, jobs: Sequence[Job], store: Store, workers: int, retr
                     yield Report(job, "done", value)
                     continue
                 again = trial.died(worker.place, value) if kind == "died" else trial.raised(retries)
-                waiting.extend(again)
+                if kind == "unstored" and not again:  # no job will fare better
+                    raise PlaceFailed(value)
+                waiting[job.model].extend(again)
                 yield Report(job, "retry", value) if again else Report(job, "failed", value)
     finally:
         for worker in pool:
@@ -74,9 +81,10 @@ class _Worker:
         theirs.close()
         self.busy: Trial | None = None
         self.place: Place | None = None  # what it was last about to do
+        self.model: int | None = None  # the one it has loaded last
 
     def give(self, trial: Trial) -> None:
-        self.busy, self.place = trial, None
+        self.busy, self.place, self.model = trial, None, trial.job.model
         with suppress(OSError):  # it died between two jobs: `take` will report that
             self.pipe.send((trial.job, trial.care))
 
@@ -119,6 +127,8 @@ def _serve(pipe: Connection, spec: dict[str, Any], store: Store, driver: int) ->
         try:
             planned = planned or plan(Spec.parse(spec))
             pipe.send(("done", _finish(planned, job, care, store, pipe)))
+        except PlaceFailed as error:
+            pipe.send(("unstored", str(error)))
         except AssayError as error:
             pipe.send(("refused", str(error)))  # the user's to mend: trying again would not help
         except Exception as error:

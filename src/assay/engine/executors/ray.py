@@ -11,23 +11,25 @@ import os
 import socket
 import sys
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import redirect_stdout, suppress
+from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from assay.engine.executors.job import Done, Report, finish
+from assay.engine.executors.job import Done, Report, choose, finish
 from assay.engine.executors.local import in_workers
 from assay.engine.plan import Plan, plan
 from assay.engine.worker import forget_models
 from assay.kernel.cell import Job
 from assay.kernel.errors import AssayError, BadInput, ExtraMissing
 from assay.kernel.spec import Spec
+from assay.results.files import PlaceFailed
 from assay.results.store import Store
 
 _LOSSES = 6  # times that a job may be lost with its node before it is given up
 _STARTS = 3  # times in a row that actors may fail to start before the cluster is at fault
+_REST = 60.0  # seconds before more are started, where some have worked and others do not start
 _LOOK_EVERY = 2.0  # seconds between looks at the nodes and at how far jobs are
 
 Resources = Mapping[str, float]
@@ -41,56 +43,60 @@ class Actor:
         sys.path += [path for path in paths if path not in sys.path]  # own modules, on a shared file system
         self.spec, self.store, self.cells = spec, store, cells
         self.planned: Plan | None = None
-        self.done: list[Done] = []
+        self.done: tuple[int, list[Done]] = 0, []  # number of the present job, its ticks
 
     def ready(self) -> tuple[str, str]:
-        """("ready", node), or ("refused", why) where this node would not compute the rows the driver asks for."""
+        """The node, and why it would not compute the rows that the driver asks for, or nothing."""
         import ray
 
+        return str(ray.get_runtime_context().get_node_id()), self.refusal()
+
+    def refusal(self) -> str:
         where = f"on {socket.gethostname()}"
         try:
             self.planned = plan(Spec.parse(self.spec))
             if not self.store.exists("manifest.json"):
-                return "refused", (
-                    f"{self.store.root} cannot be seen {where}: give --out a path on a shared file system, or a URL."
-                )
+                return f"{self.store.root} cannot be seen {where}: give --out a path on a shared file system, or a URL."
         except AssayError as error:
-            return "refused", f"{where}: {error}"
+            return f"{where}: {error}"
         if {cell.id for cell in self.planned.cells} != set(self.cells):
-            return (
-                "refused",
-                f"{where} the spec means other cells: another version of Assay, data or weights?",
-            )
-        return "ready", str(ray.get_runtime_context().get_node_id())
+            return f"{where} the spec means other cells: another version of Assay, data or weights?"
+        return ""
 
-    def run(self, job: Job) -> tuple[list[Done], list[Told]]:
+    def run(self, job: Job, number: int) -> tuple[list[Done], list[Told]]:
         """Its ticks, and what is to be reported of the job, in order."""
         assert self.planned is not None
-        self.done = []
+        ticks: list[Done] = []
+        self.done = number, ticks
         try:
-            done = finish(self.planned, job, self.store, lambda *tick: self.done.append(tick))
-            return self.done, [(job, "done", done)]
+            done = finish(self.planned, job, self.store, lambda *tick: ticks.append(tick))
+            return ticks, [(job, "done", done)]
+        except PlaceFailed as error:
+            return [], [(job, "unstored", str(error))]
         except AssayError as error:
             return [], [(job, "refused", str(error))]
         except Exception as error:
             return [], [(job, "raised", f"{type(error).__name__}: {error}")]
 
-    def run_carefully(self, job: Job) -> tuple[list[Done], list[Told]]:
+    def run_carefully(self, job: Job, number: int) -> tuple[list[Done], list[Told]]:
         """In a process of its own, which may die: the sample that kills it is found, and the rest goes on."""
         assert self.planned is not None
-        self.done = []
+        self.done = number, []
         forget_models()
         told: list[Told] = []
         try:
             for report in in_workers(self.planned, [job], self.store, workers=1):
                 if report.kind != "tick":  # its ticks may belong to attempts that died: they are not counted
                     told.append((report.job, report.kind, report.value))
+        except PlaceFailed as error:
+            return [], [*told, (job, "unstored", str(error))]
         except AssayError as error:
             return [], [(job, "refused", str(error))]
         return [], told
 
-    def progress(self) -> list[Done]:
-        return list(self.done)
+    def progress(self) -> tuple[int, list[Done]]:
+        number, ticks = self.done
+        return number, list(ticks)
 
 
 @dataclass(frozen=True)
@@ -112,6 +118,7 @@ class _Slot:
     task: _Task | None = None
     running: Any = None
     looking: Any = None
+    number: int = 0  # of the present task, among all that were handed out
     ticks: int = 0  # reported so far of the present task
 
 
@@ -129,6 +136,28 @@ def in_ray(
     `workers` limits the actors, or asks an autoscaling cluster for more than it has; as many as there is room for if
     not given. Nodes may come and go at any time.
     """
+    with _connected(address) as ray:
+        driver = _Driver(ray, planned, jobs, store, workers, retries)
+        try:
+            yield from driver.reports()
+        finally:
+            driver.stop()
+
+
+def room(planned: Plan, address: str | None = None) -> int:
+    """Workers that the cluster has room for just now; where models hold different resources, of the rarest kind."""
+    with _connected(address) as ray:
+        nodes = ray.nodes()
+    found = []
+    for recipe in planned.models:
+        found.append(shares(nodes, wanted := resources(recipe)))
+        if not found[-1]:
+            raise _no_room(wanted)
+    return min(found, default=1)
+
+
+@contextmanager
+def _connected(address: str | None) -> Iterator[Any]:
     ray = _import_ray()
     ours = not ray.is_initialized()
     if ours:
@@ -139,11 +168,9 @@ def in_ray(
         except (ConnectionError, ValueError, RuntimeError) as error:
             raise BadInput(f"cannot reach a Ray cluster at {address or 'this machine'}: {error}") from None
     with redirect_stdout(sys.stderr):  # Ray tells of lost workers and nodes on stdout, which may be a program's
-        driver = _Driver(ray, planned, jobs, store, workers, retries)
         try:
-            yield from driver.reports()
+            yield ray
         finally:  # inside: its threads may still have a word to say
-            driver.stop()
             if ours:
                 ray.shutdown()
 
@@ -163,25 +190,10 @@ def shares(nodes: Sequence[Mapping[str, Any]], wanted: Resources) -> int:
     2
     """
     living = [node.get("Resources", {}) for node in nodes if node["Alive"]]
-    return sum(int(min(node.get(name, 0.0) // amount for name, amount in wanted.items() if amount)) for node in living)
-
-
-def choose(waiting: Mapping[int, int], own: int | None, on_node: Mapping[int, int], anywhere: Mapping[int, int]) -> int:
-    """The model whose job an idle actor takes: its own, else one its node has loaded, else the least attended.
-
-    `waiting` counts jobs by model (all positive), `on_node` and `anywhere` the other actors that have it loaded.
-
-    >>> choose({0: 4, 1: 4}, own=1, on_node={}, anywhere={0: 0, 1: 3})
-    1
-    >>> choose({0: 4, 1: 4}, own=None, on_node={0: 1}, anywhere={0: 1})
-    0
-    >>> choose({0: 4, 1: 4}, own=None, on_node={}, anywhere={0: 1})
-    1
-    """
-    if own is not None and own in waiting:
-        return own
-    near = [model for model in waiting if on_node.get(model)]
-    return max(near or waiting, key=lambda model: (waiting[model] / (1 + anywhere.get(model, 0)), -model))
+    tiny = 1e-6  # a fifth goes five times into one, which floats do not quite see
+    return sum(
+        min(int(node.get(name, 0.0) / amount + tiny) for name, amount in wanted.items() if amount) for node in living
+    )
 
 
 @dataclass(eq=False)
@@ -196,7 +208,11 @@ class _Driver:
     failed_starts: int = 0
     failed_at: float = 0.0
     looked: float = 0.0
-    nodes: Sequence[Mapping[str, Any]] = ()
+    handed: int = 0  # tasks so far
+    worked: bool = False  # an actor was ready once: the cluster as such is sound
+    resting: float = 0.0  # until then, no more actors are started
+    avoided: set[str] = field(default_factory=set)  # nodes that would compute something else
+    waiting_said: bool = False
     placed: set[int] = field(default_factory=set)  # kinds that the cluster had room for
 
     def __post_init__(self) -> None:
@@ -214,8 +230,12 @@ class _Driver:
             self._hand_out()
             pending = {ref: slot for slot in self.slots for ref in (slot.starting, slot.running, slot.looking) if ref}
             if not pending:  # every node that could work is away: one may come back, or be added
+                if not self.waiting_said:
+                    self.waiting_said = True
+                    yield self._warning("no node of the Ray cluster can work just now; waiting for one")
                 time.sleep(1.0)
                 continue
+            self.waiting_said = False
             found, _ = self.ray.wait(list(pending), num_returns=1, timeout=1.0)
             found, _ = self.ray.wait(list(pending), num_returns=len(pending), timeout=0)
             for ref in found:
@@ -234,19 +254,18 @@ class _Driver:
         if time.monotonic() - self.looked < _LOOK_EVERY and self.slots:
             return
         self.looked = time.monotonic()
-        self.nodes = self.ray.nodes()
+        nodes = [node for node in self.ray.nodes() if node["NodeID"] not in self.avoided]
         for kind, held in enumerate(self.kinds):
             wanted = dict(held)
-            room = shares(self.nodes, wanted) if self.workers is None else self.workers
+            room = shares(nodes, wanted) if self.workers is None else self.workers
             if not room and self._left(kind) and kind not in self.placed:
-                raise BadInput(
-                    f"no node of the Ray cluster has {', '.join(f'{n:g} {name}' for name, n in held)}, which a worker "
-                    "needs. Add one, or say with --workers how many to wait for."
-                )
+                raise _no_room(wanted)
             mine = [slot for slot in self.slots if slot.kind == kind]
             idle = [slot for slot in mine if slot.task is None and not slot.starting]
             for slot in idle if not self._left(kind) else []:
                 self._drop(slot)
+            if time.monotonic() < self.resting:
+                continue
             for _ in range(min(room - len(mine), self._left(kind) - (len(mine) - sum(bool(s.task) for s in mine)))):
                 self.slots.append(self._start(kind, wanted))
         for slot in self.slots:
@@ -255,6 +274,7 @@ class _Driver:
 
     def _start(self, kind: int, wanted: dict[str, float]) -> _Slot:
         rest = {name: amount for name, amount in wanted.items() if name not in ("CPU", "GPU")}
+        elsewhere = {"label_selector": {"ray.io/node-id": f"!in({', '.join(sorted(self.avoided))})"}}
         actor = (
             self.ray.remote(concurrency_groups={"watch": 1})(Actor)
             .options(
@@ -264,8 +284,9 @@ class _Driver:
                 max_restarts=0,
                 max_task_retries=0,
                 scheduling_strategy="SPREAD",
+                **(elsewhere if self.avoided else {}),
             )
-            .remote(self.planned.spec.plain(), self.store, [os.getcwd(), *sys.path], self.cells)
+            .remote(self.planned.spec.plain(), _anywhere(self.store), [os.getcwd(), *sys.path], self.cells)
         )
         self.placed.add(kind)
         return _Slot(actor, kind, actor.ready.remote())
@@ -274,17 +295,18 @@ class _Driver:
         for slot in self.slots:
             if slot.starting or slot.task:
                 continue
-            others = [s for s in self.slots if s is not slot and s.model is not None]
-            on_node = _count(s.model for s in others if s.node == slot.node)
-            anywhere = _count(s.model for s in others)
+            others = [s for s in self.slots if s is not slot]
+            on_node = Counter(s.model for s in others if s.model is not None and s.node == slot.node)
+            anywhere = Counter(s.model for s in others if s.model is not None)
             waiting = {m: len(q) for m, q in self.waiting.items() if q and self.kind_of[m] == slot.kind}
             if not waiting:
                 continue
-            slot.model = choose(waiting, slot.model, on_node, anywhere)
-            slot.task, slot.ticks = self.waiting[slot.model].popleft(), 0
+            slot.model = choose(waiting, slot.model, anywhere, on_node)
+            self.handed += 1
+            slot.task, slot.number, slot.ticks = self.waiting[slot.model].popleft(), self.handed, 0
             # What went down with an actor may have brought it down.
             method = slot.actor.run_carefully if slot.task.lost else slot.actor.run
-            slot.running = method.remote(slot.task.job)
+            slot.running = method.remote(slot.task.job, slot.number)
 
     def _hear(self, slot: _Slot, ref: Any) -> Iterator[Report]:
         """One answer of an actor, or its death."""
@@ -299,14 +321,20 @@ class _Driver:
             yield from self._lost(slot, _reason(error))
             return
         if ref is slot.starting:
-            self.failed_starts = 0
-            kind, value = answer
-            if kind == "refused":
-                raise BadInput(value)
-            slot.starting, slot.node = None, value
+            slot.starting, (slot.node, refusal) = None, answer
+            if not refusal:
+                self.failed_starts, self.worked = 0, True
+            elif not self.worked:
+                raise BadInput(refusal)
+            else:  # a node that was added badly set up: those that work go on
+                self._drop(slot)
+                self.avoided.add(slot.node)
+                yield self._warning(f"a node is left out: {refusal}")
         elif ref is slot.looking:
             slot.looking = None
-            yield from self._ticks(slot, answer)
+            number, done = answer
+            if number == slot.number:  # else of the job before: it was asked late, or answered early
+                yield from self._ticks(slot, done)
         else:
             yield from self._ended(slot, *answer)
 
@@ -323,9 +351,11 @@ class _Driver:
         for job, kind, value in told:
             if kind == "refused":
                 raise BadInput(value)
-            if kind == "raised" and task.errors < self.retries:
+            if kind in ("raised", "unstored") and task.errors < self.retries:
                 self.waiting[job.model].append(replace(task, errors=task.errors + 1))
                 yield Report(job, "retry", value)
+            elif kind == "unstored":  # no job will fare better
+                raise PlaceFailed(value)
             else:
                 yield Report(job, "failed" if kind == "raised" else kind, value)
 
@@ -337,12 +367,19 @@ class _Driver:
                 self.failed_starts += 1
                 self.failed_at = time.monotonic()
             if self.failed_starts >= _STARTS:
-                raise BadInput(f"workers do not start on the Ray cluster: {reason}. Is Assay installed on its nodes?")
+                said = f"workers do not start on the Ray cluster: {reason}. Is Assay installed on its nodes?"
+                if not self.worked:
+                    raise BadInput(said)
+                self.failed_starts, self.resting = 0, time.monotonic() + _REST
+                yield self._warning(f"{said} Those that have started go on")
         elif task.lost + 1 < _LOSSES:
             self.waiting[task.job.model].append(replace(task, lost=task.lost + 1))
             yield Report(task.job, "retry", reason)
         else:
             yield Report(task.job, "failed", f"{reason}, {_LOSSES} times over")
+
+    def _warning(self, text: str) -> Report:
+        return Report(self.jobs[0], "warning", text)
 
     def _drop(self, slot: _Slot) -> None:
         self.slots.remove(slot)
@@ -350,12 +387,17 @@ class _Driver:
             self.ray.kill(slot.actor)
 
 
-def _count(models: Iterator[int | None] | Sequence[int | None]) -> dict[int, int]:
-    counts: dict[int, int] = {}
-    for model in models:
-        if model is not None:
-            counts[model] = counts.get(model, 0) + 1
-    return counts
+def _no_room(wanted: Resources) -> BadInput:
+    held = ", ".join(f"{amount:g} {name}" for name, amount in sorted(wanted.items()))
+    return BadInput(
+        f"no node of the Ray cluster has {held}, which a worker needs. Add one, or say with --workers how many to "
+        "wait for."
+    )
+
+
+def _anywhere(store: Store) -> Store:
+    """The same place for a process in another working directory."""
+    return store if "://" in str(store.root) else Store(os.path.abspath(store.root))
 
 
 def _reason(error: Exception) -> str:
