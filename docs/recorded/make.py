@@ -69,7 +69,9 @@ def _as_one(runs: list[Run], whole: Run, store: Store) -> None:
     }
     spec = {key: value for key, value in runs[0].spec.items() if key != "limit"}  # runs may differ in it
     store.write_json("spec.json", {**spec, **listed})
-    store.write_json("findings.json", [finding.plain() for finding in protocol_of(whole).findings(whole)])
+    protocol = protocol_of(whole)
+    beside = protocol.paper(whole).findings(f"Beside paper {protocol.paper_number}")
+    store.write_json("findings.json", [finding.plain() for finding in (*protocol.findings(whole), *beside)])
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from itertools import permutations, product
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -53,9 +55,31 @@ def test_page_is_scipys() -> None:
     rng = np.random.default_rng(1)
     table = rng.normal(size=(14, 4)) + 0.3 * np.arange(4)
     found = page(table)
-    theirs = stats.page_trend_test(table, method="asymptotic")
+    theirs = stats.page_trend_test(table, method="exact")
     assert found.statistic == pytest.approx(theirs.statistic)
     assert found.p == pytest.approx(theirs.pvalue)
+    wide = rng.normal(size=(5, 8))
+    assert page(wide).p == pytest.approx(stats.page_trend_test(wide, method="asymptotic").pvalue)
+
+
+def test_page_of_two_conditions_is_the_sign_test() -> None:
+    table = np.array([[0.0, 1.0]] * 7 + [[1.0, 0.0]])
+    assert page(table, "two-sided").p == pytest.approx(stats.binomtest(7, 8).pvalue)
+    assert page(table, "increasing").p == pytest.approx(stats.binomtest(7, 8, alternative="greater").pvalue)
+    assert page(table, "decreasing").p == pytest.approx(stats.binomtest(7, 8, alternative="less").pvalue)
+
+
+def test_page_with_ties_counts_every_order() -> None:
+    """Against plain enumeration of all orders of all blocks."""
+    table = np.array([[1.0, 1.0, 2.0], [3.0, 1.0, 2.0], [0.0, 5.0, 5.0]])
+    ranks = stats.rankdata(table, axis=1)
+    every = [sum(np.dot(block, (1, 2, 3)) for block in chosen) for chosen in product(*map(permutations, ranks))]
+    seen = float((ranks @ (1, 2, 3)).sum())
+    middle = np.mean(every)
+    assert page(table, "increasing").p == pytest.approx(np.mean(np.array(every) >= seen - 1e-9))
+    assert page(table, "two-sided").p == pytest.approx(
+        np.mean(np.abs(np.array(every) - middle) >= abs(seen - middle) - 1e-9)
+    )
 
 
 def test_page_with_ties_is_standard_under_permutation() -> None:

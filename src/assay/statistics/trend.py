@@ -7,6 +7,7 @@ a consistent order, so they find a monotone trend that a test for *any* differen
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import permutations
 from typing import Literal
 
 import numpy as np
@@ -18,6 +19,7 @@ from assay.kernel.errors import BadInput
 from assay.statistics.estimate import columns_without_missing
 
 Alternative = Literal["increasing", "decreasing", "two-sided"]
+_FEW = 6  # conditions, of which there are 720 orders
 
 
 @dataclass(frozen=True)
@@ -59,8 +61,9 @@ def jonckheere(values: npt.ArrayLike, order: npt.ArrayLike, alternative: Alterna
 def page(table: npt.ArrayLike | pd.DataFrame, alternative: Alternative = "increasing") -> Trend:
     """Page's test: table (blocks, conditions in their order); blocks with a NaN are left out.
 
-    Normal approximation with the variance of the ranks as they are (ties included). `strength` is the mean Spearman
-    correlation of blocks with the order when nothing ties.
+    `p` is exact for up to six conditions: every order of every block's ranks as they are (ties included) is as likely
+    as any other. Beyond that it is that of `z`, the normal approximation. `strength` is the mean Spearman correlation
+    of blocks with the order when nothing ties.
     """
     values = np.asarray(table, dtype=np.float64)
     if values.ndim != 2 or values.shape[1] < 2:
@@ -78,7 +81,28 @@ def page(table: npt.ArrayLike | pd.DataFrame, alternative: Alternative = "increa
     variance = spread * ((order - (k + 1) / 2) ** 2).sum() / (k - 1)
     z = (total - expected) / np.sqrt(variance) if variance > 0 else np.nan
     strength = (total - expected) / (n * k * (k * k - 1) / 12)
-    return Trend(total, float(z), _p(float(z), alternative), float(strength), alternative, n, dropped)
+    p = _exact_p(ranks, total, alternative) if k <= _FEW and variance > 0 else _p(float(z), alternative)
+    return Trend(total, float(z), p, float(strength), alternative, n, dropped)
+
+
+def _exact_p(ranks: npt.NDArray[np.float64], total: float, alternative: Alternative) -> float:
+    """Chances of all sums of rank times order, block by block: ranks are whole or half, so twice the sum is whole."""
+    n, k = ranks.shape
+    orders = np.array(list(permutations(range(1, k + 1))))
+    chances = np.ones(1)
+    lowest = 0
+    for block, times in zip(*np.unique(np.sort(ranks, axis=1), axis=0, return_counts=True), strict=True):
+        sums = np.rint(2 * orders @ block).astype(np.int64)
+        own = np.bincount(sums - sums.min()) / len(orders)
+        for _ in range(times):
+            chances = np.convolve(chances, own)
+        lowest += int(times * sums.min())
+    sums = lowest + np.arange(len(chances))
+    seen = round(2 * total)
+    middle = n * k * (k + 1) ** 2 / 2  # of twice the sum; the chances are symmetric about it
+    above, below = float(chances[sums >= seen].sum()), float(chances[sums <= seen].sum())
+    both = float(chances[np.abs(sums - middle) >= abs(seen - middle)].sum())
+    return min(1.0, {"increasing": above, "decreasing": below, "two-sided": both}[alternative])
 
 
 def _p(z: float, alternative: Alternative) -> float:

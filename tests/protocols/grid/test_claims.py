@@ -93,10 +93,14 @@ def test_tables_stand_beside_each_other(scores: pd.DataFrame) -> None:
     assert list(tables) == [f"Table {k}" for k in range(3, 9)]
     row = next(row for row in tables["Table 5"].rows if row[:3] == (0, "M", 2))
     cells = dict(zip(tables["Table 5"].columns, row, strict=True))
-    assert cells["MultiSHAP d0.3, paper"] == 70.4
-    assert cells["MultiSHAP d0.3, gridnet"] == pytest.approx(60, abs=1)
+    assert cells["MultiSHAP d0.3, paper"] == "70.4 ± 10.8"
+    mean, std = map(float, str(cells["MultiSHAP d0.3, gridnet"]).split(" ± "))
+    assert mean == pytest.approx(60, abs=1)
+    assert std > 0
+    assert "30 samples a bucket" in tables["Table 5"].about
     row = next(row for row in tables["Table 3"].rows if row[:3] == (0, "M", 2))
-    assert dict(zip(tables["Table 3"].columns, row, strict=True))["spur, paper"] == 8
+    cells = dict(zip(tables["Table 3"].columns, row, strict=True))
+    assert (cells["spur, paper"], cells["Gemma-3-4B, paper"], cells["gridnet.pure"]) == (8, 30, 100)
     missing = next(row for row in tables["Table 5"].rows if row[:3] == (0, "CMP", 3))
     assert dict(zip(tables["Table 5"].columns, missing, strict=True))["DIME d0.7, gridnet"] is None
 
@@ -104,8 +108,35 @@ def test_tables_stand_beside_each_other(scores: pd.DataFrame) -> None:
 def test_without_twins_nothing_can_be_told() -> None:
     frame = made({"x": {"mass": noise()}}, n=1)
     frame["model"] = "mine"
-    [claim] = compare(frame).claims
+    found = compare(frame)
+    [claim] = found.claims
     assert claim.verdict == "cannot tell"
+    assert [table.title.split(":")[0] for table in found.tables] == ["Table 3", "Table 4"]
+    row = next(row for row in found.tables[0].rows if row[-1] is not None)
+    assert found.tables[0].columns[3:] == (
+        "Qwen2.5-VL-3B, paper", "Gemma-3-4B, paper", "LLaVA-1.5-7B, paper", "Qwen3-VL-30B, paper", "spur, paper",
+        "pure, paper", "mine",
+    )  # fmt: skip
+    assert 0 <= float(row[-1] or 0) <= 100
+
+
+def test_every_family_says_what_it_says(scores: pd.DataFrame) -> None:
+    other = scores.assign(model=scores["model"].str.replace("gridnet", "gridprog"))
+    other.loc[other["metric"] == "iou", "value"] = 0.3
+    found = compare(pd.concat([other, scores], ignore_index=True))
+    assert found.claims[0].ours.count("gridnet") == 1  # nearest to the paper's
+    table = found.tables[0]
+    said = {str(row[0]): dict(zip(table.columns, row, strict=True)) for row in table.rows}
+    assert len(said) == len(found.claims)
+    precise = said["MultiSHAP is precise: IoU above 0.5"]
+    assert (precise["gridnet"], precise["gridprog"]) == ("agree", "disagree")
+
+
+def test_a_lower_overlap_is_no_higher_one(scores: pd.DataFrame) -> None:
+    dense = scores["meta.density"] == 0.7
+    lower = scores.assign(value=scores["value"].mask((scores["metric"] == "iou") & dense, 0.05))
+    told = {claim.text: claim for claim in compare(lower).claims}
+    assert told["DIME's IoU is no higher in dense grids"].verdict == "agree"
 
 
 def test_published_numbers_are_whole() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from assay.protocols.grid import rq1, rq2, rq3
@@ -64,6 +65,42 @@ def test_every_score_stands_between_its_floor_and_its_ceiling() -> None:
     found = next(f for f in rq2.findings(tidy(frame)) if f.title.startswith("Between floor"))
     place = {row[1]: row[-1] for row in found.rows if row[0] == "own_mass"}
     assert place == pytest.approx({"half": 0.5, "control/random": 0, "control/uniform": -0.2, "control/oracle": 1})
+
+
+def test_floor_and_ceiling_are_those_of_the_same_samples() -> None:
+    """The oracle lacks every sample on which the explainer is good: none of these may lift it."""
+
+    def good_where_unknown(metric: str, twin: str, mode: str, i: int) -> float:
+        return 0.2 if i < 3 else 0.9
+
+    def known_of_three(metric: str, twin: str, mode: str, i: int) -> float:
+        return 1.0 if i < 3 else float("nan")
+
+    frame = made(
+        {
+            "control/uniform": {"mass": noise(0.0, 0.0)}, "control/oracle": {"mass": known_of_three},
+            "x": {"mass": good_where_unknown},
+        }
+    )  # fmt: skip
+    found = next(f for f in rq2.findings(tidy(frame)) if f.title.startswith("Between floor"))
+    [row] = [dict(zip(found.columns, row, strict=True)) for row in found.rows if row[:2] == ("mass", "x")]
+    assert (row["mean"], row["floor"], row["ceiling"], row["place"]) == pytest.approx((0.2, 0.0, 1.0, 0.2))
+    assert row["used"] == "18/36"  # a floor without control/random is a floor still
+
+
+def test_an_explainer_without_words_has_a_row_that_says_so() -> None:
+    silent = made({"x": {"relation_mass": noise()}, "mute": {"relation_mass": lambda *_: float("nan")}})
+    found = next(f for f in rq1.findings(tidy(silent)) if f.title.startswith("Distractors"))
+    [row] = [row for row in found.rows if row[1] == "mute"]
+    assert row[2:] == (None, None, None, None, None, "0/36")
+
+
+def test_a_sample_of_two_datasets_counts_once() -> None:
+    frame = made({"x": {"distractor_mass": per_twin(0.1, 0.6)}})
+    twice = pd.concat([frame.assign(dataset="grid.pure:D*"), frame.assign(dataset="grid.pure:D[123]*"),
+                       frame.assign(dataset="grid.spur")], ignore_index=True)  # fmt: skip
+    assert len(tidy(twice)) == len(frame)
+    assert rq1.paired_change(tidy(twice), "t", "x", "distractor_mass").n == 36
 
 
 def test_dime_gains_what_its_two_parts_differ_by() -> None:

@@ -12,6 +12,8 @@ from assay.protocols.grid.tables import accuracy_findings, accuracy_table, bucke
 from assay.protocols.grid.twins import twin_finding, twin_table, unproven
 from tests.protocols.grid.made import made, noise, per_twin
 
+ALL = buckets(published_only=True)
+
 
 def alternating(metric: str, twin: str, mode: str, i: int) -> float:
     return float("nan") if i == 0 else 0.2 if i % 2 else 0.4
@@ -98,6 +100,31 @@ def test_a_twin_that_fails_is_named() -> None:
     found = twin_finding(rows)
     assert found is not None
     assert any("t.spur does not hold up" in line for line in found.sentences)
+
+
+def test_a_twin_that_fails_in_one_bucket_is_named_with_it() -> None:
+    """98 % in all, and yet none right in one bucket."""
+    frame = made({"x": {"mass": noise()}}, ALL, n=10, family="gridvlm")
+    lost = (frame["model"] == "gridvlm.pure") & (frame["meta.bucket"] == ALL[3])
+    frame.loc[lost, "answer"] = "nonsense"
+    rows = tidy(frame)
+    table = twin_table(rows)
+    [row] = table[(table["model"] == "gridvlm.pure") & (table["mode"] == "pure")].to_dict("records")
+    assert row["follows"] > row["needed"]
+    assert not row["holds"]
+    assert row["worst"] == f"{ALL[3]} 0%"
+    assert list(unproven(rows)) == ["gridvlm.pure"]
+    few = rows[rows["index"] == 0]  # one sample a bucket shows nothing
+    assert twin_table(few)["holds"].all()
+
+
+def test_questions_without_an_answer_are_counted_and_said() -> None:
+    frame = made({"x": {"mass": noise()}}, n=4)
+    frame.loc[(frame["model"] == "t.pure") & (frame["meta.index"] == 0), "answer"] = None
+    table = accuracy_table(tidy(frame))
+    assert (table.loc[table["model"] == "t.pure", "unanswered"] == 1).all()
+    said = [line for found in accuracy_findings(tidy(frame)) for line in found.sentences]
+    assert sum("no answer at all" in line for line in said) == 2
 
 
 def test_rows_of_other_data_are_refused() -> None:

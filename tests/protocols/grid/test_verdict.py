@@ -67,7 +67,7 @@ def test_what_is_missing_is_counted_and_who_says_nothing_is_named() -> None:
     assert found is not None
     [row] = [dict(zip(found.columns, row, strict=True)) for row in found.rows]
     assert (row["explainer"], row["samples"], row["of"]) == ("x", 199, 200)
-    assert found.sentences[-1] == "No verdict on silent: too few scores of places or words."
+    assert found.sentences[-1] == ("No verdict on silent on t: too few scores of places or words that both twins have.")
 
 
 def test_the_dose_is_seen_on_compiled_twins_of_any_cell_size(tmp_path: Path) -> None:
@@ -147,4 +147,27 @@ def test_the_null_has_nothing_to_find() -> None:
     assert table[table["dose"] == 0.5]["detected"].all()
     assert (table["null"] < 0.75).all()
     [found] = dose_findings(frame({"t.pure": 0.0, "t.dose(0.5)": 3.0}), "RQ1")
-    assert found.sentences == ("x shows the shortcut of t from dose 0.5 on.",)
+    assert found.sentences[0].startswith("x shows the shortcut of t from dose 0.5 on (AUC 0.9")
+    assert found.figures[0].series[-1].name.startswith("null")
+
+
+def test_a_dose_without_scores_is_not_one_that_is_missed() -> None:
+    rows = frame({"t.pure": 0.0, "t.dose(0.5)": 3.0, "t.spur": 3.0})
+    silent = rows.assign(explainer="oracle")
+    silent.loc[silent["model"] == "t.dose(0.5)", "value"] = np.nan
+    curve = dose_curve(pd.concat([rows, silent]), "t")
+    assert np.isnan(detection_threshold(curve)["oracle"])
+    assert detection_threshold(curve)["x"] == 0.5
+    [found] = dose_findings(pd.concat([rows, silent]), "RQ1")
+    assert "oracle has no scores at dose 0.5: no threshold of t." in found.sentences
+    said = {(row[0], row[1]): row[-2] for row in found.rows}
+    assert said == {("oracle", 0.5): "no scores", ("oracle", 1.0): "yes", ("x", 0.5): "yes", ("x", 1.0): "yes"}
+
+
+def test_no_verdict_at_all_says_why() -> None:
+    rows = frame({"t.pure": 0.0, "t.spur": 1.0}).assign(value=np.nan)
+    found = verdict_finding(rows, {})
+    assert found is not None
+    assert found.rows == ()
+    assert found.sentences[0].startswith("No verdict on x on t: too few")
+    assert verdict_finding(frame({"t.pure": 0.0}), {}) is None  # one twin alone is no question

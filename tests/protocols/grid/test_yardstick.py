@@ -5,11 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from assay.datasets.grid import execute, generate_batch
+from assay.datasets.grid import execute, generate, generate_batch
 from assay.datasets.grid.executor import Asked, parse
-from assay.explainers.modality import intershap
+from assay.explainers.crossing import BLOCK
+from assay.explainers.modality import Emap, InterShap, Pid, intershap
+from assay.models import load_model
+from assay.probe import Session
 from assay.protocols.grid.frames import tidy
-from assay.protocols.grid.yardstick import crossed_answers, four_values, known_answers, yardstick
+from assay.protocols.grid.yardstick import Yardstick, crossed_answers, four_values, known_answers, yardstick
 from tests.protocols.grid.made import made, noise
 
 
@@ -25,17 +28,54 @@ def test_the_table_is_every_question_about_every_image(bucket: str) -> None:
 
 def test_the_dividend_is_its_definition() -> None:
     """1 - v(image) - v(question) + v(nothing), chance by chance, in plain loops."""
-    batch = generate_batch("D2_M_F0_d0.3", range(5))
+    batch = generate_batch("D1_M_F0_d0.7", range(5))
     asked = [Asked([parse(text, batch.world)], batch.world) for text in batch.questions]
     said = [[int(asked[j].execute(batch.cells[i : i + 1])[0]) for j in range(5)] for i in range(5)]
     total = 0.0
     for i in range(5):
         own = said[i][i]
-        image = sum(said[i][j] == own for j in range(5)) / 5
-        question = sum(said[j][i] == own for j in range(5)) / 5
         nothing = sum(said[j][j] == own for j in range(5)) / 5
+
+        def chance(answer: int, own: int = own, guess: float = nothing) -> float:
+            return guess if answer == -1 else float(answer == own)
+
+        image = sum(chance(said[i][j]) for j in range(5)) / 5
+        question = sum(chance(said[j][i]) for j in range(5)) / 5
         total += 1 - image - question + nothing
+    assert any(-1 in row for row in said)
+    assert any(-1 not in (said[i][j], said[j][i]) for i in range(5) for j in range(i))
     assert yardstick(batch).dividend == pytest.approx(total / 5)
+    crossed = [said[i][j] != -1 for i in range(5) for j in range(5) if i != j]
+    assert yardstick(batch).answerable == pytest.approx(sum(crossed) / 20)
+
+
+def test_where_nothing_can_be_answered_the_spread_of_answers_is_all_there_is() -> None:
+    """Every crossing is a guess: the dividend is one less the chance of guessing right, whatever the depth."""
+    table = np.full((40, 40), -1)
+    np.fill_diagonal(table, np.arange(40) % 4)
+    exact = Yardstick(table)
+    assert exact.answerable == 0
+    assert exact.dividend == pytest.approx((1 - 0.25) * (1 - 2 / 40))
+    assert exact.pid == pytest.approx(1, abs=0.08)
+
+
+@pytest.mark.parametrize(
+    ("model", "bucket"),
+    [
+        ("gridprog.pure", "D1_A_F0_d0.3"), ("gridprog.pure", "D1_A_F1_d0.7"), ("gridprog.spur", "D1_A_F0_d0.3"),
+        ("gridprog.spur", "D2_M_F0_d0.3"), ("gridprog.spur", "D1_SO_F0_d0.7"), ("gridprog.spur", "D3_CMP_F0_d0.3"),
+    ],
+)  # fmt: skip
+def test_a_network_that_makes_no_mistake_has_the_exact_scores(model: str, bucket: str) -> None:
+    """Where every question has an answer about every image, nothing is left to the network's taste."""
+    batch = generate_batch(bucket, range(8))
+    exact = yardstick(batch, "reasons" if model.endswith("pure") else "matches_words")
+    assert exact.answerable == 1
+    session = Session(load_model(model), generate(bucket, 8))
+    assert InterShap()(session)[0].notes[BLOCK] == pytest.approx(exact.intershap, abs=0.015)
+    if np.isin(exact.table, np.diag(exact.table)).all():  # PID chooses among these; others are left to the network
+        assert Pid()(session)[0].notes[BLOCK] == pytest.approx(exact.pid, abs=0.015)
+    assert Emap(value="probability")(session)[0].notes[BLOCK] == pytest.approx(exact.emap, abs=0.015)
 
 
 def test_a_word_matcher_ignores_relations() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,10 +12,10 @@ import pandas as pd
 from assay.kernel.finding import Figure, Finding, Series
 from assay.kernel.identity import generator
 from assay.protocols.grid.frames import is_control, number, twin_of
-from assay.protocols.grid.verdict import relational, told
+from assay.protocols.grid.verdict import FEATURES, relational, told
 
 _DOSE = re.compile(r"^(?P<family>.+)\.dose\((?P<dose>[^)]*)\)(?P<world> \(.*\))?$")
-COLUMNS = ["explainer", "dose", "auc", "low", "high", "null", "samples", "features", "detected"]
+COLUMNS = ["explainer", "dose", "auc", "low", "high", "null", "samples", "of", "features", "detected"]
 DRAWS = 19  # the largest of 19 is exceeded by chance once in 20
 
 
@@ -36,7 +37,8 @@ def dosed(models: list[str]) -> dict[str, dict[str, float]]:
 
 
 def dose_curve(scores: pd.DataFrame, family: str = "gridprog", *, folds: int = 5, seed: int = 0) -> pd.DataFrame:
-    """One row per explainer and dose: how well the dosed twin is told from the reasoning one.
+    """One row per explainer and dose: how well the dosed twin is told from the reasoning one; NaN where a dose has too
+    few scores of an explainer (the oracle has none where the mechanism is mixed: nobody knows the truth there).
 
     `null` is the same-mechanism null: the largest AUC of 19 tries in which the two explanations of every sample are
     exchanged at random, so that there is nothing to find. `detected`: the interval lies above 0.5 and the AUC above the
@@ -46,9 +48,15 @@ def dose_curve(scores: pd.DataFrame, family: str = "gridprog", *, folds: int = 5
     models = rows["model"].unique().tolist()
     doses = dosed(models).get(family, {})
     honest = {twin_of(name): name for name in models}.get((family, "pure"), "")
-    found = []
+    found: list[dict[str, Any]] = []
+    everyone = sorted(rows.loc[rows["metric"].isin(FEATURES) & rows["value"].notna(), "explainer"].unique())
     for name, dose in sorted(doses.items(), key=lambda item: item[1]):
-        for explainer, pair in told(rows, honest, name, folds=folds).items():
+        pairs = told(rows, honest, name, folds=folds)
+        for explainer in everyone:
+            if explainer not in pairs:
+                found.append({"explainer": explainer, "dose": dose, "samples": 0, "features": "", "detected": False})
+                continue
+            pair = pairs[explainer]
             rng = generator(seed, explainer, "grid/verdict")
             estimate = pair.auc(rng, folds)
             swaps = generator(seed, explainer, "grid/null").random((DRAWS, len(pair.samples))) < 0.5
@@ -56,7 +64,8 @@ def dose_curve(scores: pd.DataFrame, family: str = "gridprog", *, folds: int = 5
             found.append(
                 {
                     "explainer": explainer, "dose": dose, "auc": estimate.value, "low": estimate.low,
-                    "high": estimate.high, "null": null, "samples": len(pair.samples), "features": ", ".join(pair.used),
+                    "high": estimate.high, "null": null, "samples": len(pair.samples), "of": pair.of,
+                    "features": ", ".join(pair.used),
                     "detected": estimate.low > 0.5 and estimate.value > null,
                 }
             )  # fmt: skip
@@ -64,10 +73,12 @@ def dose_curve(scores: pd.DataFrame, family: str = "gridprog", *, folds: int = 5
 
 
 def detection_threshold(curve: pd.DataFrame) -> pd.Series[float]:
-    """Per explainer the smallest dose from which on every dose is detected; NaN where none is."""
+    """Per explainer the smallest dose from which on every dose is detected; NaN where none is, or one has no scores."""
 
     def smallest(group: pd.DataFrame) -> float:
         seen = group.sort_values("dose", ascending=False)
+        if seen["auc"].isna().any():
+            return float("nan")
         lasting = seen[seen["detected"].cummin()]
         return float(lasting["dose"].min()) if len(lasting) else float("nan")
 
@@ -81,16 +92,14 @@ def dose_findings(scores: pd.DataFrame, section: str) -> Iterator[Finding]:
             continue
         threshold = detection_threshold(curve)
         ranked = sorted(threshold.index, key=lambda name: (is_control(name), np.nan_to_num(threshold[name], nan=2.0)))
-        sentences = [
-            f"{name} shows the shortcut of {family} from dose {threshold[name]:g} on."
-            if np.isfinite(threshold[name])
-            else f"{name} does not show the shortcut of {family} at any dose of this run."
-            for name in ranked
-        ]
+        sentences = [_sentence(name, family, curve[curve["explainer"] == name], threshold[name]) for name in ranked]
+        scored = curve.dropna(subset="auc")
         series = [
             Series(str(name), *(tuple(group[c].tolist()) for c in ("dose", "auc", "low", "high")))
-            for name, group in curve.groupby("explainer")
+            for name, group in scored.groupby("explainer")
         ]
+        nulls = scored.groupby("dose")["null"].max()
+        series.append(Series("null: the largest of any explainer", tuple(nulls.index), tuple(nulls)))
         yield Finding(
             title=f"How strong must the shortcut be? {family}",
             about="The twin of dose p mixes (1 - p) reasoning and p shortcut at its logits. AUC of telling it from the "
@@ -100,8 +109,11 @@ def dose_findings(scores: pd.DataFrame, section: str) -> Iterator[Finding]:
             sentences=tuple(sentences),
             columns=(*curve.columns, "threshold"),
             rows=tuple(
-                (*row[:-1], "yes" if row[-1] else "no", number(threshold[row[0]]))
-                for row in curve.itertuples(index=False, name=None)
+                (row["explainer"], row["dose"], *(number(row[c]) for c in ("auc", "low", "high", "null")),
+                 row["samples"], number(row["of"]), row["features"],
+                 "no scores" if np.isnan(row["auc"]) else "yes" if row["detected"] else "no",
+                 number(threshold[row["explainer"]]))
+                for row in curve.to_dict("records")
             ),
             section=section,
             figures=(
@@ -109,3 +121,14 @@ def dose_findings(scores: pd.DataFrame, section: str) -> Iterator[Finding]:
                        lines=(("blind", 0.5),)),
             ),
         )  # fmt: skip
+
+
+def _sentence(name: str, family: str, curve: pd.DataFrame, threshold: float) -> str:
+    silent = curve.loc[curve["auc"].isna(), "dose"]
+    if len(silent):
+        return f"{name} has no scores at dose {', '.join(f'{dose:g}' for dose in silent)}: no threshold of {family}."
+    if not np.isfinite(threshold):
+        return f"{name} does not show the shortcut of {family} at any dose of this run."
+    at = curve[curve["dose"] == threshold].iloc[0]
+    faint = ", if faintly" if at["auc"] < 0.6 else ""
+    return f"{name} shows the shortcut of {family} from dose {threshold:g} on{faint} (AUC {at['auc']:.2f} there)."

@@ -40,7 +40,10 @@ SCENARIOS = (PURE, SPUR, CROSS)
 
 
 def tidy(scores: pd.DataFrame) -> pd.DataFrame:
-    """The columns that findings read; `family` and `twin` are empty for models that are no twins."""
+    """The columns that findings read; `family` and `twin` are empty for models that are no twins.
+
+    A sample that several datasets of a run have (their buckets may overlap) counts once.
+    """
     missing = [f"meta.{name}" for name in META if f"meta.{name}" not in scores]
     if missing:
         raise BadInput(
@@ -50,6 +53,8 @@ def tidy(scores: pd.DataFrame) -> pd.DataFrame:
     plain = ["model", "explainer", "metric", "sample", "answer", "expected", "value", "status", "reason"]
     rows = scores[[*plain, *(f"meta.{name}" for name in META)]]
     rows = rows.rename(columns={f"meta.{name}": name for name in META})
+    if "dataset" in scores and scores["dataset"].nunique() > scores["meta.mode"].nunique():
+        rows = rows.drop_duplicates(["model", "explainer", "metric", "sample"])
     twins = {name: twin_of(name) for name in rows["model"].unique()}
     return rows.assign(
         family=rows["model"].map({name: family for name, (family, _) in twins.items()}),

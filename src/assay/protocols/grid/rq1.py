@@ -58,6 +58,7 @@ def _scenarios(rows: pd.DataFrame, family: str) -> Finding:
     per_explainer = {str(name): own for name, own in of_family.groupby("explainer")}
     counted = of_family.groupby("explainer")["value"].count()
     explainers = sorted(counted[counted > 0].index, key=lambda name: (is_control(name), name))
+    silent = sorted(counted[counted == 0].index)
     table: list[tuple[Scalar, ...]] = []
     figures = []
     for metric, title in TITLES.items():
@@ -83,7 +84,7 @@ def _scenarios(rows: pd.DataFrame, family: str) -> Finding:
         title=f"Scores by scenario: {family}",
         about="Mean RMA and IoU against anchors and targets over all buckets. `spur - pure` compares each twin on its "
         "own data, with a 95 % interval: a method that cannot tell the twins apart has none.",
-        sentences=(),
+        sentences=(f"No map, and so no row: {', '.join(silent)}.",) if silent else (),
         columns=("score", "explainer", *columns, "spur - pure", "low", "high"),
         rows=tuple(table),
         section=SECTION,
@@ -112,6 +113,7 @@ def _by_sample(rows: pd.DataFrame, family: str) -> Finding:
             both = _both_twins(per_explainer[name], family)
             change = mean_with_interval(both["spur"] - both["pure"], f"{family} {name} {metric}")
             if not change.n:
+                table.append((metric, name, None, None, None, None, None, f"0/{len(both)}"))
                 continue
             pure, spur = both.dropna()[["pure", "spur"]].mean()
             table.append((metric, name, number(pure), number(spur), number(change.value), number(change.low),

@@ -32,7 +32,7 @@ from assay.statistics import Estimate
 SECTION = "RQ2: relations, or the volume of the mask?"
 FLOORS, CEILING = ("control/random", "control/uniform"), "control/oracle"
 _EFFECTS = ("mass", "corrected_mass", "iou")
-_SCALED = ("own_mass", "mass", "iou", "own_words")
+_SCALED = ("own_mass", "own_words", "mass", "corrected_mass", "iou", "distractor_mass", "anchor_mass", "relation_mass")
 
 
 def effect(rows: pd.DataFrame, explainer: str, metric: str, column: str, high: float, low: float) -> Estimate:
@@ -94,6 +94,8 @@ def _volume(rows: pd.DataFrame, family: str) -> Finding:
     densities = sorted(rows["density"].unique())
     sparse, dense = densities[0], densities[-1]
     volume = rows[rows["metric"].isin(_EFFECTS)]
+    if silent := sorted(set(volume["explainer"]) - set(_explainers(rows, "mass"))):
+        sentences.append(f"No map, and so no row: {', '.join(silent)}.")
     per_explainer = {str(name): own for name, own in volume.groupby("explainer")}
     for name in _explainers(rows, "mass"):
         row: list[Scalar] = [name, coverage(per_explainer[name], "mass")]
@@ -136,15 +138,13 @@ def _scale(rows: pd.DataFrame, family: str, which: Scenario) -> Finding:
     sentences = []
     for metric in _SCALED:
         mine = rows[rows["metric"] == metric]
-        means = mine.groupby("explainer")["value"].mean()
-        floor = max((float(means.get(name, np.nan)) for name in FLOORS), default=np.nan)
-        ceiling = float(means.get(CEILING, np.nan))
+        values = mine.pivot_table(index="sample", columns="explainer", values="value", aggfunc="first")
+        asked = mine.groupby("explainer")["sample"].nunique()
         for name in _explainers(rows, metric):
-            where = (float(means[name]) - floor) / (ceiling - floor)
-            table.append((metric, name, number(means[name]), coverage(mine[mine["explainer"] == name], metric),
-                          number(floor), number(ceiling), number(where)))  # fmt: skip
-            places.setdefault(name, {})[metric] = where
-        if silent := sorted(means.index[means.isna()]):
+            mean, floor, ceiling, place, used = between(values, name)
+            table.append((metric, name, number(mean), f"{used}/{asked[name]}", *map(number, (floor, ceiling, place))))
+            places.setdefault(name, {})[metric] = place
+        if silent := sorted(set(asked.index) - set(values.columns)):
             sentences.append(f"No {metric} of {', '.join(silent)}.")
     series = tuple(
         Series(name, _SCALED, tuple(_known(own.get(metric, np.nan)) for metric in _SCALED))
@@ -153,15 +153,32 @@ def _scale(rows: pd.DataFrame, family: str, which: Scenario) -> Finding:
     )
     return Finding(
         title=f"Between floor and ceiling: {family}, {which.name}",
-        about="`own_mass` and `own_words` are held against what this very model must use, `mass` and `iou` against "
-        "anchors and targets. `place` is 0 at the better of noise and the same score everywhere, and 1 at the oracle, "
-        "which knows what this model must use. Below 0 is worse than saying nothing.",
+        about="`own_mass` and `own_words` are held against what this very model must use, all others against places "
+        "and words of the scene. `place` is 0 at the better of noise and the same score everywhere, and 1 at the "
+        "oracle, which knows what this model must use: below 0 is worse than saying nothing. For own_mass and "
+        "own_words the oracle is the most there is; for the others it says what a true map has, and a place above 1 "
+        "means more than that. Explainer, floor and oracle are compared on the samples that all of them have (`used`).",
         sentences=tuple(sentences),
         columns=("score", "explainer", "mean", "used", "floor", "ceiling", "place"),
         rows=tuple(table),
         section=SECTION,
         figures=(Figure(f"Place between floor and ceiling: {family}, {which.name}", "grid", "score", "place", series),),
     )
+
+
+def between(values: pd.DataFrame, name: str) -> tuple[float, float, float, float, int]:
+    """Mean of an explainer, its floor, its ceiling, its place between them, and on how many samples.
+
+    `values` (samples × explainers). Without floors or ceiling there is no place, only the mean.
+    """
+    scale = [each for each in (*FLOORS, CEILING) if each in values]
+    shared = values[list(dict.fromkeys([name, *scale]))].dropna()
+    means = shared.mean()
+    floor = float(means.reindex(FLOORS).max()) if len(shared) else np.nan
+    ceiling = float(means.get(CEILING, np.nan)) if len(shared) else np.nan
+    mean = float(means[name]) if len(shared) else np.nan
+    room = ceiling - floor
+    return mean, floor, ceiling, (mean - floor) / room if abs(room) > 1e-9 else np.nan, len(shared)
 
 
 def _known(value: float) -> float | None:

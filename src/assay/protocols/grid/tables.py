@@ -24,11 +24,12 @@ def bucket_table(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
 
 
 def accuracy_table(rows: pd.DataFrame) -> pd.DataFrame:
-    """Long form: model, mode, form, qtype, depth, density, right, of (a question without an answer counts as wrong)."""
+    """Long form: model, mode, form, qtype, depth, density, right, unanswered (which count as wrong), of."""
     answered = once(rows, ["model", "mode", "sample"])
-    answered = answered.assign(right=answered["answer"] == answered["expected"])
-    grouped = answered.groupby(["model", "mode", *BUCKET], observed=True)["right"]
-    return in_paper_order(grouped.agg(right="sum", of="size").reset_index())
+    answered = answered.assign(right=answered["answer"] == answered["expected"], unanswered=answered["answer"].isna())
+    grouped = answered.groupby(["model", "mode", *BUCKET], observed=True)
+    table = grouped.agg(right=("right", "sum"), unanswered=("unanswered", "sum"), of=("right", "size"))
+    return in_paper_order(table.reset_index())
 
 
 def bucket_findings(rows: pd.DataFrame) -> Iterator[Finding]:
@@ -47,7 +48,7 @@ def bucket_findings(rows: pd.DataFrame) -> Iterator[Finding]:
 def _bucket_finding(table: pd.DataFrame, family: str, which: Scenario, title: str, silent: list[str]) -> Finding:
     explainers = sorted(table["explainer"].unique())
     table = table.assign(
-        cell=[_cell(m, s, u, o) for m, s, u, o in zip(*(table[c] for c in ("mean", "std", "used", "of")), strict=True)]
+        cell=[cell(m, s, u, o) for m, s, u, o in zip(*(table[c] for c in ("mean", "std", "used", "of")), strict=True)]
     )
     wide = in_paper_order(table.pivot(index=BUCKET, columns="explainer", values="cell").reset_index())
     means = in_paper_order(table.pivot(index=BUCKET, columns="explainer", values="mean").reset_index())
@@ -65,7 +66,12 @@ def _bucket_finding(table: pd.DataFrame, family: str, which: Scenario, title: st
     )
 
 
-def _cell(mean: float, std: float, used: int, of: int) -> str:
+def cell(mean: float, std: float, used: int, of: int) -> str:
+    """In per cent; how many samples have a value, where not all have.
+
+    >>> cell(0.5, 0.25, 3, 3), cell(0.5, 0.25, 2, 3), cell(0, 0, 0, 3)
+    ('50.0 ± 25.0', '50.0 ± 25.0 (2/3)', 'none (0/3)')
+    """
     if not used:
         return f"none (0/{of})"
     shown = f"{100 * mean:.1f} ± {100 * std:.1f}"
@@ -83,13 +89,19 @@ def accuracy_findings(rows: pd.DataFrame) -> Iterator[Finding]:
         models = sorted(part["model"].unique())
         wide = part.assign(share=part["right"] / part["of"])
         wide = in_paper_order(wide.pivot(index=BUCKET, columns="model", values="share").reset_index())
-        total = part.groupby("model")[["right", "of"]].sum()
+        total = part.groupby("model")[["right", "unanswered", "of"]].sum()
         yield Finding(
             title=f"Right answers on {mode} samples",
-            about="Share of questions answered rightly, by bucket (tables 3 and 4 of the paper).",
+            about="Share of questions answered rightly, by bucket (tables 3 and 4 of the paper). A question without an "
+            "answer counts as wrong.",
             sentences=tuple(
                 f"{name} answers {total.loc[name, 'right'] / total.loc[name, 'of']:.1%} of "
                 f"{total.loc[name, 'of']} {mode} questions rightly."
+                + (
+                    f" To {silent} of them it has no answer at all."
+                    if (silent := total.loc[name, "unanswered"])
+                    else ""
+                )
                 for name in models
             ),
             columns=("form", "type", "depth", "density", *models),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pandas as pd
+from scipy import stats
 
 from assay.kernel.finding import Finding
 from assay.models.claims import bar_for
@@ -13,26 +14,37 @@ _SAYS = {"pure": "truth", "spur": "shortcut"}
 
 
 def twin_table(rows: pd.DataFrame) -> pd.DataFrame:
-    """One row per twin and mode: right, follows (said what its mechanism says), of, needed, holds.
+    """One row per twin and mode: right, follows (said what its mechanism says), of, needed, worst (bucket), holds.
 
     `needed` is the share that twins of this family must reach (`assay.models.claims`); a pure twin answers for pure
-    samples only, since nothing was asked of it on others.
+    samples only, since nothing was asked of it on others. On its own data a twin must hold in every bucket too, as far
+    as the samples can show that it does not: `worst` is the bucket that it follows least.
     """
     twins = once(rows[rows["twin"] != ""], ["model", "mode", "sample"])
     known = known_answers(twins)
     found = []
     for (model, twin, mode), group in twins.groupby(["model", "twin", "mode"], observed=True):
         own = known.loc[group["sample"], _SAYS[str(twin)]].to_numpy()
-        follows = float((group["answer"].to_numpy() == own).mean())
+        followed = pd.Series(group["answer"].to_numpy() == own, index=group["bucket"].to_numpy())
+        follows = float(followed.mean())
         bar = bar_for(str(model))
         needed = bar.overall if twin == mode else bar.follows if twin == "spur" else float("nan")
+        buckets = followed.groupby(level=0).agg(["mean", "sum", "size"]).sort_values("mean", kind="stable")
+        worst = buckets.iloc[0]
+        fails = twin == mode and _shown_below(int(worst["sum"]), int(worst["size"]), bar.each)
         found.append(
             {
                 "model": model, "mode": mode, "right": float((group["answer"] == group["expected"]).mean()),
-                "follows": follows, "of": len(group), "needed": needed, "holds": not follows < needed - 1e-9,
+                "follows": follows, "of": len(group), "needed": needed,
+                "worst": f"{buckets.index[0]} {worst['mean']:.0%}", "holds": not (follows < needed - 1e-9 or fails),
             }
         )  # fmt: skip
-    return pd.DataFrame(found, columns=["model", "mode", "right", "follows", "of", "needed", "holds"])
+    return pd.DataFrame(found, columns=["model", "mode", "right", "follows", "of", "needed", "worst", "holds"])
+
+
+def _shown_below(followed: int, of: int, needed: float) -> bool:
+    """Whether a bucket's few samples show that a twin follows its mechanism there less often than is asked of it."""
+    return float(stats.binom.cdf(followed, of, needed)) < 0.001  # one in a thousand, for there are 38 buckets
 
 
 def unproven(rows: pd.DataFrame) -> dict[str, str]:
@@ -40,7 +52,7 @@ def unproven(rows: pd.DataFrame) -> dict[str, str]:
     table = twin_table(rows)
     return {
         row["model"]: f"{row['model']} follows its mechanism on {row['follows']:.1%} of {row['of']} {row['mode']} "
-        f"samples only ({row['needed']:.0%} needed)"
+        f"samples only ({row['needed']:.0%} needed; worst bucket {row['worst']})"
         for row in table[~table["holds"]].to_dict("records")
     }
 
@@ -52,7 +64,8 @@ def twin_finding(rows: pd.DataFrame) -> Finding | None:
     failed = table[~table["holds"]]
     cautions = [
         f"{row['model']} does not hold up: it says what its mechanism says on {row['follows']:.1%} of {row['of']} "
-        f"{row['mode']} samples, {row['needed']:.0%} are needed. Read everything about it with that in mind."
+        f"{row['mode']} samples (worst bucket {row['worst']}), {row['needed']:.0%} are needed. Read everything about "
+        "it with that in mind."
         for row in failed.to_dict("records")
     ]
     well = "Every twin of this run answered as its mechanism does, as often as is asked of its family."
@@ -64,8 +77,8 @@ def twin_finding(rows: pd.DataFrame) -> Finding | None:
         sentences=tuple(cautions) or (well,),
         columns=tuple(table.columns),
         rows=tuple(
-            (m, mode, right, follows, int(of), number(needed), "yes" if holds else "no")
-            for m, mode, right, follows, of, needed, holds in table.itertuples(index=False, name=None)
+            (m, mode, right, follows, int(of), number(needed), worst, "yes" if holds else "no")
+            for m, mode, right, follows, of, needed, worst, holds in table.itertuples(index=False, name=None)
         ),
         section="The models",
         cautions=tuple(cautions),

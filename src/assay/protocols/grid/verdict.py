@@ -140,13 +140,18 @@ def _how(row: Mapping[Any, Any]) -> str:
 def verdict_finding(scores: pd.DataFrame, unproven: dict[str, str]) -> Finding | None:
     """`unproven` are twins that do not do what their name says: their families' verdicts say so."""
     table = verdict(scores)
-    if table.empty:
+    twins = [twin_of(model) for model in scores["model"].unique()]
+    both = sorted({family for family, _ in twins if family and {(family, "pure"), (family, "spur")} <= set(twins)})
+    if not both:
         return None
     broken = {twin_of(model)[0]: why for model, why in unproven.items()}
     table = table.assign(twins=[broken.get(family, "hold") for family in table["family"]])
     said = [f"No verdict on {family} can be trusted: {why}." for family, why in broken.items()]
-    unheard = sorted(set(scores["explainer"].unique()) - set(table["explainer"]))
-    silent = [f"No verdict on {', '.join(unheard)}: too few scores of places or words."] if unheard else []
+    silent = [
+        f"No verdict on {', '.join(unheard)} on {family}: too few scores of places or words that both twins have."
+        for family in both
+        if (unheard := sorted(set(scores["explainer"]) - set(table.loc[table["family"] == family, "explainer"])))
+    ]
     methods = table[~table["explainer"].map(is_control).astype(bool)]
     figures = [
         Figure(f"Telling the twins apart: {family}", "intervals", "explainer", "AUC",
@@ -158,7 +163,8 @@ def verdict_finding(scores: pd.DataFrame, unproven: dict[str, str]) -> Finding |
         title="Which twin made this explanation?",
         about="Both twins answer the same questions for different reasons. The AUC says how well a classifier, "
         "fitted on other samples, tells them apart by what their explanations put on distractors, anchors and "
-        "relation words: 0.5 is blind, 1 sees. Methods first, best first; controls below them.",
+        "relation words (`features`: those that the explainer has): 0.5 is blind, 1 sees. A classifier may be turned "
+        "round, so no interval ends below 0.5. Methods first, best first; controls below them.",
         sentences=(*said, *sentences(table), *silent),
         columns=tuple(table.columns),
         rows=tuple(table.itertuples(index=False, name=None)),

@@ -5,6 +5,10 @@ nothing estimated, the two-modality dividend and the scores that EMAP, InterSHAP
 makes no mistake. A method is judged against this, not against the wish that synergy grow with depth: the dividend is
 1 - v(image) - v(question) + v(nothing), and what v of one modality is worth depends on how the answers of a bucket are
 spread, not on how deep its questions are.
+
+Most questions of deep buckets have no answer about another sample's image: the anchor that they name is not there, or
+is there twice. There a perfect reasoner can only guess as the answers of the set are spread, and so it does here; what
+a network says to such a question is up to the network. `answerable` says how much of the table is answers.
 """
 
 from __future__ import annotations
@@ -21,7 +25,7 @@ import pandas as pd
 from assay.datasets.grid.executor import Asked, parse
 from assay.datasets.grid.generate import generate_batch
 from assay.datasets.grid.scenes import SceneBatch
-from assay.explainers.modality import emap, intershap, pid_of_answers, synergy_share
+from assay.explainers.modality import emap, intershap, pid, synergy_share
 from assay.models.counterfactual import verdicts
 
 Answers = npt.NDArray[np.int64]
@@ -32,10 +36,16 @@ PLACE = ["preset", "mode", "bucket", "seed"]  # what tells one batch of the grid
 class Yardstick:
     """Exact numbers for one set of samples and one mechanism, each computed when it is first looked at.
 
-    `table` (N, N): the answers to image i with question j.
+    `table` (N, N): the answers to image i with question j, -1 where there is none.
     """
 
     table: Answers
+
+    @cached_property
+    def answerable(self) -> float:
+        """The share of crossed questions (image and question of different samples) that have an answer."""
+        crossed = ~np.eye(len(self.table), dtype=np.bool_)
+        return float((self.table[crossed] >= 0).mean()) if crossed.any() else float("nan")
 
     @cached_property
     def values(self) -> npt.NDArray[np.float64]:
@@ -53,20 +63,30 @@ class Yardstick:
 
     @cached_property
     def emap(self) -> float:
-        """Of the table of who is right: 1 where an answer is given, 0 where not, for every answer the samples have."""
-        said = np.unique(np.diag(self.table))
-        return emap((self.table[..., None] == said).astype(np.float64)).interaction_share
+        """Of the chances of every answer that the samples have: logits a perfect reasoner has none."""
+        return emap(chances(self.table)).interaction_share
 
     @cached_property
     def pid(self) -> float:
-        """Answers that no sample of its own has (or none at all) count as one more answer."""
-        said = np.unique(np.diag(self.table))
-        return synergy_share(pid_of_answers(np.where(np.isin(self.table, said), self.table, -1)))
+        """The method chooses among the samples' own answers: where a reasoner would say another, it guesses."""
+        chosen = chances(self.table)
+        chosen[chosen.sum(axis=2) == 0] = _prior(self.table)
+        return synergy_share(pid(chosen))
 
     def of(self, explainer: str) -> float | None:
         """The number that a method of this name should give; None for methods without one."""
         name = explainer.split("(")[0].removeprefix("modality/")
         return float(getattr(self, name)) if name in ("emap", "intershap", "pid") else None
+
+
+def comparable(explainer: str) -> bool:
+    """Whether a score is on the scale of the exact one: EMAP of logits is not, no mechanism says how large they are.
+
+    >>> comparable("modality/emap"), comparable("modality/emap(value=probability)"), comparable("modality/pid")
+    (False, True, True)
+    """
+    name, _, settings = explainer.removeprefix("modality/").partition("(")
+    return name != "emap" or "value=probability" in settings
 
 
 def crossed_answers(batch: SceneBatch, mechanism: str = "reasons") -> Answers:
@@ -78,16 +98,31 @@ def crossed_answers(batch: SceneBatch, mechanism: str = "reasons") -> Answers:
     return asked.execute(batch.cells[images], questions, dropped).reshape(n, n)
 
 
+def chances(table: Answers) -> npt.NDArray[np.float64]:
+    """(N, N, answers) chances of each answer that the samples have, for a perfect reasoner.
+
+    One for the answer, none for the others; all as they are spread where the question has no answer.
+    """
+    said = np.unique(np.diag(table))
+    found = (table[..., None] == said).astype(np.float64)
+    found[table < 0] = _prior(table)
+    return found
+
+
+def _prior(table: Answers) -> npt.NDArray[np.float64]:
+    return np.unique(np.diag(table), return_counts=True)[1] / len(table)
+
+
 def four_values(table: Answers) -> npt.NDArray[np.float64]:
     """(N, 4) chances that nothing, the image alone, the question alone and both give the answer of each sample.
 
     An absent modality is that of the other samples in turn, as InterSHAP has it.
     """
-    own = np.diag(table)
-    nothing = (own[None, :] == own[:, None]).mean(axis=1)
-    image = (table == own[:, None]).mean(axis=1)
-    question = (table == own[None, :]).mean(axis=0)
-    return np.stack([nothing, image, question, np.ones(len(own))], axis=1)
+    own = np.unique(np.diag(table), return_inverse=True)[1]
+    each = chances(table)
+    image = each.mean(axis=1)[np.arange(len(own)), own]
+    question = each.mean(axis=0)[np.arange(len(own)), own]
+    return np.stack([_prior(table)[own], image, question, np.ones(len(own))], axis=1)
 
 
 def yardstick(batch: SceneBatch, mechanism: str = "reasons") -> Yardstick:
