@@ -5,8 +5,9 @@
 
 Every round runs every script once (the second round in reverse, and so on), so that what disturbs the machine disturbs
 all alike. A row's ratio is that of the medians over all turns of all rounds, with the least and the greatest of the
-single turns beside it. Scripts compare results before they time anything, and one that finds a difference fails here.
-What is kept of each round lies in .benchmarks/; scripts that are not run keep what they had.
+single turns beside it. Scripts compare results before they time anything, and one that finds a difference fails here,
+and on the page. What is kept of each round lies in .benchmarks/; scripts that are not run keep what they had, unless it
+is of another machine or of other versions.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -29,6 +31,9 @@ HERE = Path(__file__).parent
 ROOT = HERE.parent
 PACKAGES = ("assay", "numpy", "scipy", "pandas", "pyarrow", "torch", "torchvision", "timm", "transformers", "captum",
             "grad-cam", "quantus", "shapiq", "statsmodels", "scikit-image", "pillow", "ray")  # fmt: skip
+
+# So that all of a script runs. A turn of the peer's on 200 images takes minutes: one in every round.
+ARGUMENTS = {"cams": ("--asking", "--memory"), "semantic": ("--memory", "--turns", "1")}
 
 PICTURES = {
     "growth.png": [
@@ -60,28 +65,43 @@ def scripts(only: list[str]) -> list[Path]:
 
 
 def run_one(script: Path, number: int, kept: Path, quick: bool) -> bool:
-    """One round of one script; its records and what it printed go to <kept>/<name>/<round>.*"""
-    folder = kept / script.stem.removeprefix("bench_")
+    """One round of one script: <kept>/<name>/<round>.jsonl has its records, .txt what it printed, .json its origin."""
+    name = script.stem.removeprefix("bench_")
+    folder = kept / name
     folder.mkdir(parents=True, exist_ok=True)
     if number == 0:
         for old in folder.glob("*.*"):  # of another day, perhaps of more rounds
             old.unlink()
-    rows, text = folder / f"{number}.jsonl", folder / f"{number}.txt"
+    rows, text, origin = (folder / f"{number}.{ending}" for ending in ("jsonl", "txt", "json"))
     paths = os.pathsep.join([str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
     environment = {**os.environ, RECORD: str(rows), "OMP_NUM_THREADS": "1", "PYTHONPATH": paths}
     if quick:
         environment[QUICK] = "1"
     began = time.monotonic()
-    done = subprocess.run([sys.executable, str(script)], env=environment, capture_output=True, text=True, cwd=ROOT)
+    command = [sys.executable, str(script), *ARGUMENTS.get(name, ())]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, cwd=ROOT)
     records = len(rows.read_text().splitlines()) if rows.exists() else 0
     print(f"{script.name}, round {number + 1}: {time.monotonic() - began:.0f} s, {records} records", flush=True)
+    failed = ""
     if done.returncode:
         rows.unlink(missing_ok=True)  # of a comparison that did not hold
-        last = (done.stderr or done.stdout).strip().splitlines()[-1:]
-        print(f"  failed: {''.join(last)}", flush=True)
-        return False
-    text.write_text(f"load {os.getloadavg()[0]:.1f}\n{done.stdout}")
-    return True
+        failed = "".join((done.stderr or done.stdout).strip().splitlines()[-1:]) or f"ended with {done.returncode}"
+        print(f"  failed: {failed}", flush=True)
+    text.write_text(f"load {os.getloadavg()[0]:.1f}\n{done.stdout}", encoding="utf-8")
+    stamp = {**here(), "day": time.strftime("%Y-%m-%d"), "commit": commit(), "failed": failed}
+    origin.write_text(json.dumps(stamp), encoding="utf-8")
+    return not failed
+
+
+def drop_others(kept: Path) -> None:
+    """Forget rounds of another machine, of other versions or of unknown origin: they cannot share a page with ours."""
+    now = here()
+    for text in kept.glob("*/*.txt"):
+        origin = text.with_suffix(".json")
+        stamp = json.loads(origin.read_text(encoding="utf-8")) if origin.exists() else {}
+        if {key: stamp.get(key) for key in now} != now:
+            for path in (text, origin, text.with_suffix(".jsonl")):
+                path.unlink(missing_ok=True)
 
 
 def gathered(folder: Path) -> list[dict[str, Any]]:
@@ -91,7 +111,25 @@ def gathered(folder: Path) -> list[dict[str, Any]]:
         for line in path.read_text(encoding="utf-8").splitlines():
             row = json.loads(line)
             rounds.setdefault((row["what"], row["peer"]), []).append(row)
-    return [{**merged(rows), "what": what, "peer": peer} for (what, peer), rows in rounds.items()]
+    found = []
+    for (what, peer), rows in rounds.items():
+        timed = [row for row in rows if "skipped" not in row]
+        found.append({**(merged(timed) if timed else rows[-1]), "what": what, "peer": peer})
+    return found
+
+
+def table(folder: Path, stamps: Sequence[dict[str, str]]) -> list[str]:
+    """Rows of the page; where a round failed, that stands first, and beside the rows of the other rounds."""
+    reasons = [stamp["failed"] for stamp in stamps if stamp["failed"]]
+    failed = f"failed in {len(reasons)} of {len(stamps)} rounds" if reasons else ""
+    rows = [[f"**{failed}**", "", "", "", "; ".join(dict.fromkeys(reasons)), ""]] if failed else []
+    for row in gathered(folder):
+        if "skipped" in row:
+            rows.append([row["what"], row["peer"], "skipped", "", row["skipped"], ""])
+        else:
+            agree = ", ".join(filter(None, (row["agree"], failed)))
+            rows.append([row["what"], row["peer"], f"{row['ratio']:.3g}", row["spread"], agree, row["aim"]])
+    return [f"| {' | '.join(value.replace('|', '&#124;') for value in row)} |" for row in rows]
 
 
 def merged(rows: list[dict[str, Any]]) -> dict[str, Any]:
@@ -115,33 +153,42 @@ def page(kept: Path) -> str:
         "A ratio is the median cost of the peer over that of Assay (CPU time unless said otherwise): more is better.",
         "The spread is over single turns. `make bench` runs everything again and writes this page.",
         "",
-        f"Machine: {machine()}. Versions: {', '.join(_versions())}.",
+        f"Machine: {machine()}. Versions: {versions()}.",
         "",
     ]
-    texts = []
-    for folder in sorted(path for path in kept.iterdir() if path.is_dir()):
-        last = sorted(folder.glob("*.txt"))
-        if not last:
+    texts, absent = [], []
+    for name in (script.stem.removeprefix("bench_") for script in scripts([])):
+        folder = kept / name
+        said = sorted(folder.glob("*.txt"))
+        if not said:
+            absent.append(name)
             continue
-        if rows := gathered(folder):
-            lines += [
-                f"## {folder.name}",
-                "",
-                "| what | peer | ratio | spread | results | aim |",
-                "|---|---|---|---|---|---|",
-            ]
-            for row in rows:
-                values = [row["what"], row["peer"], f"{row['ratio']:.3g}", row["spread"], row["agree"], row["aim"]]
-                lines.append(f"| {' | '.join(values)} |")
-            lines.append("")
-        load, _, said = last[-1].read_text().partition("\n")
-        rounds = "one round" if len(last) == 1 else f"{len(last)} rounds"
-        texts += [f"### {folder.name}", "", f"The last of {rounds}; processes at work or waiting for a core meanwhile: "
-                  f"{load.split()[1]}.", "", "```text", said.rstrip(), "```", ""]  # fmt: skip
+        stamps = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))]
+        if rows := table(folder, stamps):
+            lines += [f"## {name}", "", "| what | peer | ratio | spread | results | aim |", "|---|---|---|---|---|---|"]
+            lines += [*rows, ""]
+        load, _, text = said[-1].read_text(encoding="utf-8").partition("\n")
+        rounds = "one round" if len(said) == 1 else f"{len(said)} rounds"
+        when = "".join(f", {stamp['day']}, commit {stamp['commit']}" for stamp in stamps[-1:])
+        texts += [f"### {name}", "", f"The last of {rounds}{when}; processes at work or waiting for a core meanwhile: "
+                  f"{load.split()[1]}.", "", "```text", text.rstrip(), "```", ""]  # fmt: skip
+    if absent:
+        lines += [f"Not run on this machine with these versions: {', '.join(absent)}.", ""]
     for name, about in PICTURES.items():
         if (ROOT / "docs" / "images" / name).exists():
             lines += about
     return "\n".join([*lines, "## What the scripts said", "", *texts]).rstrip() + "\n"
+
+
+def here() -> dict[str, str]:
+    """What results must share to stand on one page."""
+    return {"machine": machine(), "versions": versions()}
+
+
+def commit() -> str:
+    """Of the code that is timed; Assay's version does not tell."""
+    done = subprocess.run(["git", "describe", "--always", "--dirty"], capture_output=True, text=True, cwd=ROOT)
+    return done.stdout.strip() or "unknown"
 
 
 def machine() -> str:
@@ -156,14 +203,14 @@ def machine() -> str:
     )
 
 
-def _versions() -> list[str]:
+def versions() -> str:
     found = []
     for name in PACKAGES:
         try:
             found.append(f"{name} {version(name)}")
         except PackageNotFoundError:
             continue
-    return found
+    return ", ".join(found)
 
 
 def main() -> None:
@@ -180,6 +227,7 @@ def main() -> None:
     for number in range(1 if options.quick else options.rounds):
         for script in chosen if number % 2 == 0 else reversed(chosen):
             sound &= run_one(script, number, kept, options.quick)
+    drop_others(kept)
     written.write_text(page(kept), encoding="utf-8")
     print(f"wrote {written}")
     if not sound:

@@ -1,7 +1,8 @@
 """What all comparisons have in common: times taken in turns, one record for each ratio, a full and a quick size.
 
 A script prints what it likes; beside that it calls `compared` once for every ratio that is worth a row of the table
-that `benchmarks/run.py` makes of them all. A record is one line of JSON in the file that ASSAY_BENCH_RECORD names.
+that `benchmarks/run.py` makes of them all, and `skipped` for what it cannot do here. A record is one line of JSON in
+the file that ASSAY_BENCH_RECORD names.
 """
 
 from __future__ import annotations
@@ -26,13 +27,14 @@ def size(full: T, quick: T) -> T:
     return quick if os.environ.get(QUICK) else full
 
 
-def in_turns(*runs: Callable[[], object], rounds: int = 5) -> list[list[float]]:
+def in_turns(*runs: Callable[[], object], rounds: int = 5, warm: bool = False) -> list[list[float]]:
     """CPU seconds of each, measured in turns, so that a busy machine is busy for all; (runs, rounds).
 
-    All are called once before, untimed: what is loaded or made on first use is not what is compared.
+    All are called once before, untimed: what is loaded or made on first use is not what is compared. Not if `warm`:
+    they have just been called, to compare what they give.
     """
     taken: list[list[float]] = [[] for _ in runs]
-    for run in runs:
+    for run in () if warm else runs:
         run()
     for _ in range(size(rounds, 1)):
         for run, seconds in zip(runs, taken, strict=True):
@@ -47,17 +49,32 @@ def median(seconds: Seconds) -> float:
     return float(seconds) if isinstance(seconds, int | float) else statistics.median(seconds)
 
 
+def resident(field: str) -> float:
+    """Memory of this process in MB: "VmRSS" now, "VmHWM" the most so far (getrusage: perhaps its parent's)."""
+    with open("/proc/self/status") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith(field)) / 1024
+
+
 def compared(what: str, peer: str, ours: Seconds, theirs: Seconds, agree: str, aim: str = "") -> None:
     """Costs of both sides in the same unit (most often CPU seconds), each one number or one for every turn.
 
     The ratio is theirs over ours, more is better; `agree` says how the results were found to agree before anything was
     timed, `aim` what the ratio should be.
     """
-    path = os.environ.get(RECORD)
-    if path:
-        sides = {"ours": _listed(ours), "theirs": _listed(theirs)}
+    sides = {"ours": _listed(ours), "theirs": _listed(theirs)}
+    _record({"what": what, "peer": peer, **sides, "agree": agree, "aim": aim})
+
+
+def skipped(what: str, peer: str, why: str) -> None:
+    """What is not compared here, and why: a row as well, so that nobody takes it for done."""
+    print(f"{what}, {peer}: skipped, {why}")
+    _record({"what": what, "peer": peer, "skipped": why})
+
+
+def _record(row: dict[str, object]) -> None:
+    if path := os.environ.get(RECORD):
         with Path(path).open("a", encoding="utf-8") as file:
-            file.write(json.dumps({"what": what, "peer": peer, **sides, "agree": agree, "aim": aim}) + "\n")
+            file.write(json.dumps(row) + "\n")
 
 
 def _listed(seconds: Seconds) -> list[float]:
