@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
@@ -19,10 +21,28 @@ from faulty import complaint, scaled
 
 from assay.engine.run import run
 from assay.engine.status import status, why
+from assay.kernel.finding import Finding
 from assay.kernel.spec import Spec
+from assay.protocols.localization import Localization
+from assay.report import report
 from assay.results import load_run
+from assay.results.record import record
+from assay.results.run import Run
+
+
+@dataclass(frozen=True)
+class Concludes(Localization):
+    """Protocol `localization`, with a number that a reader would believe."""
+
+    card = Localization.card
+
+    def findings(self, run: Run) -> Sequence[Finding]:
+        mean = float(run.scores()["value"].mean())
+        return [Finding("The mean", "of all rows", (f"It is {mean:.4f}.",), ("mean",), ((mean,),))]
+
 
 SPEC = Spec.parse(toys.spec())
+CONCLUDING = Spec.parse(toys.spec(protocol=f"{__name__}:Concludes"))
 Count = Callable[[str, int], None]
 
 
@@ -30,6 +50,11 @@ Count = Callable[[str, int], None]
 def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, pd.DataFrame]:
     out = tmp_path_factory.mktemp("finished") / "run"
     return out, run(SPEC, out, workers=0).scores()
+
+
+@pytest.fixture(scope="module")
+def concluded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return Path(run(CONCLUDING, tmp_path_factory.mktemp("concluded") / "run", workers=0).path)
 
 
 def damage(path: Path, kind: str, chance: random.Random) -> None:
@@ -44,29 +69,73 @@ def damage(path: Path, kind: str, chance: random.Random) -> None:
     path.write_bytes(data)
 
 
-def looked_at(out: Path, whole: pd.DataFrame) -> None:
+def looked_at(out: Path, original: Run) -> None:
     """Everything a user may ask of a run: the truth, or one line."""
     if not complaint(lambda: load_run(out).scores()):
-        pd.testing.assert_frame_equal(load_run(out).scores(), whole, check_exact=True)
-    for ask in (lambda: status(out), lambda: why(out, "0"), lambda: load_run(out).findings()):
+        pd.testing.assert_frame_equal(load_run(out).scores(), original.scores(), check_exact=True)
+    if not complaint(lambda: load_run(out).findings()) and (out / "findings.json").exists():
+        assert load_run(out).findings() == original.findings()
+    for ask in (lambda: status(out), lambda: why(out, "0")):
         complaint(ask)
 
 
-@pytest.mark.parametrize("kind", ["truncated", "bit flipped", "overwritten"])
-def test_damaged_files(kind: str, finished: tuple[Path, pd.DataFrame], tmp_path: Path, count: Count) -> None:
-    original, whole = finished
+def some_damage(kind: str, original: Path, tmp_path: Path, times: int, then: Callable[[Path, Path], None]) -> set[str]:
+    """Copies of a run, one file of each damaged; what was damaged, by the first part of its name."""
     chance = random.Random(kind)
     names = sorted(p.relative_to(original) for p in original.rglob("*") if p.is_file() and p.stat().st_size)
-    assert {name.parts[0] for name in names} >= {"scores", "attributions", "manifest.json", "spec.json", "events.jsonl"}
-    times = scaled(300)
     for i in range(times):
-        out = tmp_path / f"run-{i}"
+        out, name = tmp_path / f"run-{i}", names[i % len(names)]
         shutil.copytree(original, out)
-        damage(out / names[i % len(names)], kind, chance)
-        looked_at(out, whole)
-        pd.testing.assert_frame_equal(run(SPEC, out, workers=0).scores(), whole, check_exact=True)
+        damage(out / name, kind, chance)
+        then(out, name)
         shutil.rmtree(out)
+    return {name.parts[0] for name in names}
+
+
+KINDS = pytest.mark.parametrize("kind", ["truncated", "bit flipped", "overwritten"])
+
+
+@KINDS
+def test_damaged_files(kind: str, concluded: Path, tmp_path: Path, count: Count) -> None:
+    whole = load_run(concluded)
+
+    def then(out: Path, name: Path) -> None:
+        looked_at(out, whole)
+        mended = run(CONCLUDING, out, workers=0)
+        pd.testing.assert_frame_equal(mended.scores(), whole.scores(), check_exact=True)
+        assert mended.findings() == whole.findings()
+
+    times = scaled(300)
+    assert some_damage(kind, concluded, tmp_path, times, then) >= {
+        "scores", "attributions", "manifest.json", "spec.json", "findings.json", "events.jsonl",
+    }  # fmt: skip
     count(f"run files {kind}", times)
+
+
+@KINDS
+def test_damaged_records(kind: str, concluded: Path, tmp_path: Path, count: Count) -> None:
+    kept = record(load_run(concluded), tmp_path / "record")
+
+    def then(out: Path, name: Path) -> None:
+        looked_at(out, kept)
+        if name.name == "scores.parquet":
+            assert "was altered after it was recorded" in complaint(lambda: load_run(out).scores())
+            assert load_run(out).damaged() == ["scores.parquet"]
+
+    times = scaled(100)
+    some_damage(kind, tmp_path / "record", tmp_path, times, then)
+    count(f"record files {kind}", times)
+
+
+def test_a_flipped_digit_of_a_finding_is_said(concluded: Path, tmp_path: Path) -> None:
+    shutil.copytree(concluded, tmp_path / "run")
+    path = tmp_path / "run" / "findings.json"
+    [finding] = load_run(concluded).findings()
+    path.write_text(path.read_text().replace(finding.sentences[0], "It is 0.9999."))
+    assert "findings.json was altered" in complaint(lambda: load_run(tmp_path / "run").findings())
+    assert "findings.json was altered" in complaint(lambda: report([tmp_path / "run"], tmp_path / "page"))
+    path.write_text(json.dumps([finding.plain()]))  # as they were written before they were sealed
+    assert load_run(tmp_path / "run").findings() == [finding]
 
 
 def test_clocks_that_jump(

@@ -119,6 +119,30 @@ def test_a_record_is_read_like_the_run_it_came_from(tmp_path: Path) -> None:
         record(finished, tmp_path / "other", details=("nothing", "end"))
 
 
+def test_an_altered_record_is_refused_and_an_older_one_read(tmp_path: Path) -> None:
+    kept = record(run(_spec(), tmp_path / "run", workers=0), tmp_path / "record", details=("end",))
+    whole, (_, values) = kept.scores(), kept.details("end")
+    for name, ask in (
+        ("scores.parquet", lambda run: run.scores()),
+        ("details.safetensors", lambda run: run.details("end")),
+    ):
+        path = tmp_path / "record" / name
+        sound = path.read_bytes()
+        path.write_bytes(sound[:-4] + b"oops")
+        with pytest.raises(BadInput, match=f"{name} was altered after it was recorded"):
+            ask(load_run(tmp_path / "record"))
+        assert load_run(tmp_path / "record").damaged() == [name]
+        path.write_bytes(sound)
+    kept.store.write_json("manifest.json", {k: v for k, v in kept.manifest.items() if k != "recorded"})
+    older = load_run(tmp_path / "record")
+    pd.testing.assert_frame_equal(older.scores(), whole)
+    np.testing.assert_array_equal(older.details("end")[1], values)
+    for name in ("scores.parquet", "details.safetensors"):  # no hash, but no error of Arrow's either
+        (tmp_path / "record" / name).write_bytes(b"PAR1 oops")
+        with pytest.raises(BadInput, match="was altered"):
+            older.details("end")
+
+
 def test_a_record_has_nan_for_details_that_failures_lack(tmp_path: Path) -> None:
     class Partly(Run):
         def details(self, metric: str) -> tuple[pd.DataFrame, np.ndarray[Any, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,22 +19,33 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SCORES, DETAILS = "scores.parquet", "details.safetensors"
-_KEPT = ("spec.json", "manifest.json", "findings.json")
+HASHES = "recorded"  # in the manifest: sha256 of every other file, by name
+_KEPT = ("spec.json", "findings.json")
 
 
 class Record(Run):
-    """What `record` wrote. Values are rounded to float32; maps are gone, so a page has tables but no samples."""
+    """What `record` wrote. Values are rounded to float32; maps are gone, so a page has tables but no samples.
+
+    The manifest has the hashes of the other files (those of older records have none).
+    """
 
     def scores(self) -> pd.DataFrame:
         import pandas as pd
+        import pyarrow as pa
 
-        frame = pd.read_parquet(io.BytesIO(self.store.read(SCORES)))
+        try:
+            frame = pd.read_parquet(io.BytesIO(self._whole(SCORES)))
+        except (pa.ArrowException, OSError, ValueError, KeyError):
+            raise self._altered(SCORES) from None
         named = {name: "object" for name, kind in frame.dtypes.items() if str(kind) == "category"}
         return frame.astype({**named, "value": np.float64})
 
     def details(self, metric: str) -> tuple[pd.DataFrame, np.ndarray[Any, Any]]:
         """Rows of the kept metric in the order of `scores`."""
-        kept = safetensors.numpy.load(self.store.read(DETAILS)) if self.store.exists(DETAILS) else {}
+        try:
+            kept = safetensors.numpy.load(self._whole(DETAILS)) if self.store.exists(DETAILS) else {}
+        except (safetensors.SafetensorError, ValueError, KeyError):
+            raise self._altered(DETAILS) from None
         scores = self.scores()
         if metric not in kept:
             return scores.loc[[], list(KEYS)], np.empty((0, 0), np.float32)
@@ -44,7 +56,17 @@ class Record(Run):
         return iter(())
 
     def damaged(self) -> list[str]:
-        return []
+        known = self.manifest.get(HASHES, {})
+        return [name for name in known if not self.store.exists(name) or _hash(self.store.read(name)) != known[name]]
+
+    def _whole(self, name: str) -> bytes:
+        data = self.store.read(name)
+        if self.manifest.get(HASHES, {}).get(name, _hash(data)) != _hash(data):
+            raise self._altered(name)
+        return data
+
+    def _altered(self, name: str) -> BadInput:
+        return BadInput(f"{self.path}/{name} was altered after it was recorded. Take it from where it was kept again.")
 
 
 def record(run: Run, out: str | Path, details: tuple[str, ...] = ()) -> Record:
@@ -52,16 +74,13 @@ def record(run: Run, out: str | Path, details: tuple[str, ...] = ()) -> Record:
     import pandas as pd
 
     store = Store(out)
-    for name in _KEPT:
-        if run.store.exists(name):
-            store.write_json(name, run.store.read_json(name))
     scores = run.scores()
     names = [name for name, kind in scores.dtypes.items() if str(kind) == "object"]
     buffer = io.BytesIO()
     scores.astype({**dict.fromkeys(names, "category"), "value": np.float32}).to_parquet(
         buffer, index=False, compression="zstd", compression_level=15
     )
-    store.write(SCORES, buffer.getvalue())
+    files = {SCORES: buffer.getvalue()}
     arrays = {}
     for metric in details:
         keys, values = run.details(metric)
@@ -72,5 +91,15 @@ def record(run: Run, out: str | Path, details: tuple[str, ...] = ()) -> Record:
         found = np.where((places >= 0)[:, None], values[places], np.nan)  # a failure has none
         arrays[metric] = np.ascontiguousarray(found, dtype=np.float16)
     if arrays:
-        store.write(DETAILS, safetensors.numpy.save(arrays))
+        files[DETAILS] = safetensors.numpy.save(arrays)
+    for name, data in files.items():
+        store.write(name, data)
+    for name in _KEPT:
+        if run.store.exists(name):
+            store.write_json(name, run.store.read_json(name))
+    store.write_json("manifest.json", {**run.manifest, HASHES: {name: _hash(data) for name, data in files.items()}})
     return Record(store)
+
+
+def _hash(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()

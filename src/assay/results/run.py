@@ -83,7 +83,12 @@ class Run:
         """What the protocol concluded when the run was last completed."""
         if not self.store.exists("findings.json"):
             return []
-        return [Finding.read(data) for data in self.store.read_json("findings.json")]
+        try:
+            return [Finding.read(data) for data in self.store.read_json("findings.json")]
+        except (KeyError, TypeError, ValueError, AttributeError):  # its seal is gone, too
+            raise BadInput(
+                f"{self.path}/findings.json holds no findings. Running the same command again writes it anew."
+            ) from None
 
     def events(self) -> Iterator[dict[str, Any]]:
         return self.store.lines("events.jsonl")

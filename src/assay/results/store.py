@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -15,7 +15,7 @@ from assay.kernel.errors import BadInput
 from assay.results.files import Files, LocalFiles, PlaceFailed
 
 _NAME_LENGTH = 24
-_SEAL = "seal"
+_SEAL, _LIST = "seal", "list"
 
 
 @dataclass(frozen=True)
@@ -46,10 +46,11 @@ class Store:
         except OSError as error:
             raise self._unwritable(name, error) from error
 
-    def write_json(self, name: str, data: Any) -> None:
-        """Plain data; a mapping is sealed with its own hash, so that an altered one is known as such."""
-        if isinstance(data, Mapping):
-            data = {**data, _SEAL: _seal(data)}
+    def write_json(self, name: str, data: Mapping[str, Any] | Sequence[Any]) -> None:
+        """Plain data, a mapping or a list, sealed with its own hash, so that altered data is known as such."""
+        if isinstance(data, Sequence):
+            data = {_LIST: list(data)}
+        data = {**data, _SEAL: _seal(data)}
         self.write(name, (json.dumps(data, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode())
 
     def write_shard(self, folder: str, suffix: str, data: bytes) -> str:
@@ -90,6 +91,7 @@ class Store:
         return sorted(f"{folder}/{name}" for name in names if name.endswith(suffix) and not name.startswith("."))
 
     def read_json(self, name: str) -> Any:
+        """What `write_json` was given. What has no seal (older runs have lists without) is taken as it is."""
         again = "Running the same command again writes it anew."
         raw = self.read(name)
         try:
@@ -100,6 +102,8 @@ class Store:
             seal = data.pop(_SEAL)
             if seal != _seal(data):
                 raise BadInput(f"{self.root}/{name} was altered after it was written. {again}")
+            if set(data) == {_LIST}:
+                return data[_LIST]
         return data
 
     def remove(self, name: str) -> None:
