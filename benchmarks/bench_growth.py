@@ -3,7 +3,8 @@
     python benchmarks/bench_growth.py [--picture docs/images/growth.png]
 
 CPU seconds, medians, the sizes of a line in turns. Results are checked at the smallest size against something that does
-not depend on the code timed: additive games have their weights as Shapley values, and no synergy.
+not depend on the code timed, such as slow twins; additive games have their weights as Shapley values, and no synergy.
+What is not checked here says so in its row.
 """
 
 from __future__ import annotations
@@ -25,18 +26,21 @@ from assay.engine.run import run
 from assay.explainers.gradient import IntegratedGradients
 from assay.kernel.spec import Spec
 from assay.metrics import relevance_mass, spuriousity, weighted_iou
+from assay.metrics.ranking import KS, WEIGHTS
 from assay.metrics.synergy import synergy
 from assay.models import load_model
 from assay.probe import Game, Session, shapley
+from tests.twins import localization as twins
 
-Line = tuple[str, Sequence[float], list[float]]  # label, sizes, cost
+TWIN = "equal to a slow twin at the smallest"
+Line = tuple[str, Sequence[float], list[float], str]  # label, sizes, cost, how results were checked
 
 
-def line(name: str, sizes: Sequence[int], work: Callable[[int], object], rounds: int = 5) -> Line:
+def line(name: str, sizes: Sequence[int], work: Callable[[int], object], checked: str, rounds: int = 5) -> Line:
     """One line of a panel: `work(n)` for every size, in turns."""
     sizes = size(sizes, sizes[:3])
     taken = in_turns(*(lambda n=n: work(n) for n in sizes), rounds=rounds)
-    return name, sizes, [median(turns) for turns in taken]
+    return name, sizes, [median(turns) for turns in taken], checked
 
 
 def same(images: np.ndarray, texts: list[str | None]) -> list[str]:
@@ -56,14 +60,17 @@ def samples() -> list[Line]:
     sizes = [250, 500, 1000, 2000, 4000]
     rng = np.random.default_rng(0)
     maps, masks = rng.random((sizes[-1], 64, 64)), rng.random((sizes[-1], 64, 64)) < 0.3
-    whole = relevance_mass(maps[:2], masks[:2])
-    assert np.allclose(whole, [(m * k).sum() / m.sum() for m, k in zip(maps[:2], masks[:2], strict=True)])
+    n = sizes[0]
+    assert np.allclose(relevance_mass(maps[:n], masks[:n]), [*map(twins.relevance_mass, maps[:n], masks[:n])])
     with tempfile.TemporaryDirectory() as folder:
         np.save(f"{folder}/images.npy", rng.integers(0, 256, (sizes[-1], 32, 32, 3), dtype=np.uint8))
         np.save(f"{folder}/masks.npy", masks[:, ::2, ::2])
         numbers = iter(range(1000))
-        runs = line("samples: a run, in all", sizes, lambda n: whole_run(Path(folder), n, next(numbers)), rounds=3)
-    return [line("samples: relevance mass", sizes, lambda n: relevance_mass(maps[:n], masks[:n])), runs]
+        runs = line(
+            "samples: a run, in all", sizes, lambda n: whole_run(Path(folder), n, next(numbers)),
+            "rows counted, values not compared", rounds=3,
+        )  # fmt: skip
+    return [line("samples: relevance mass", sizes, lambda n: relevance_mass(maps[:n], masks[:n]), TWIN), runs]
 
 
 def whole_run(folder: Path, n: int, number: int) -> None:
@@ -79,14 +86,19 @@ def whole_run(folder: Path, n: int, number: int) -> None:
 
 
 def players() -> list[Line]:
-    game, weights = additive(8)
-    assert np.allclose(shapley(game).values, weights)
+    def exact(n: int) -> np.ndarray:
+        return shapley(additive(n)[0], budget=2**n, method="exact").values
+
+    def estimated(n: int) -> np.ndarray:
+        return shapley(additive(n)[0], 2000, "permutation", rng=0).values
+
+    assert np.allclose(exact(6), additive(6)[1])
+    assert np.allclose(estimated(16), additive(16)[1])  # no order of the players changes what one adds
+    checked = "equal to the game's weights at the smallest"
     return [
-        line("players: exact Shapley values", [6, 8, 10, 12, 14],
-             lambda n: shapley(additive(n)[0], budget=2**n, method="exact")),
-        line("players: estimated, 2,000 passes", [16, 32, 64, 128, 256],
-             lambda n: shapley(additive(n)[0], 2000, "permutation", rng=0)),
-    ]  # fmt: skip
+        line("players: exact Shapley values", [6, 8, 10, 12, 14], exact, checked),
+        line("players: estimated, 2,000 passes", [16, 32, 64, 128, 256], estimated, checked),
+    ]
 
 
 def steps() -> list[Line]:
@@ -98,9 +110,12 @@ def steps() -> list[Line]:
     shown = generate("D1_M_F0_d0.3", 2)
     session = Session(model, shown, [str(sample.answer) for sample in shown])
     return [
-        line("steps: F_syn", sizes, lambda k: synergy(game, *orders, steps=k)),
-        line("steps: integrated gradients", sizes, lambda k: IntegratedGradients(steps=k)(session), rounds=3),
-    ]
+        line("steps: F_syn", sizes, lambda k: synergy(game, *orders, steps=k), "zero at the smallest, as it must be"),
+        line(
+            "steps: integrated gradients", sizes, lambda k: IntegratedGradients(steps=k)(session),
+            "not compared here", rounds=3,
+        ),
+    ]  # fmt: skip
 
 
 def classes() -> list[Line]:
@@ -110,9 +125,11 @@ def classes() -> list[Line]:
     maps, ids = rng.random((sizes[-1], 64, 64)), rng.integers(0, sizes[-1], (64, 64))
     masks = ids == np.arange(sizes[-1])[:, None, None]
     assert masks.sum() == 64 * 64
+    assert np.isclose(spuriousity(maps[:1], masks[:1])[0], twins.spuriousity(maps[0], masks[0], 0.0, "soft"))
+    assert np.isclose(weighted_iou(maps[:1], maps[-1:])[0], twins.weighted_iou(maps[0], maps[-1], KS, WEIGHTS))
     return [
-        line("classes: spuriousity", sizes, lambda n: spuriousity(maps[:n], masks[:n]), rounds=9),
-        line("classes: weighted IoU", sizes, lambda n: weighted_iou(maps[:n], maps[::-1][:n]), rounds=9),
+        line("classes: spuriousity", sizes, lambda n: spuriousity(maps[:n], masks[:n]), TWIN, rounds=9),
+        line("classes: weighted IoU", sizes, lambda n: weighted_iou(maps[:n], maps[::-1][:n]), TWIN, rounds=9),
     ]
 
 
@@ -120,7 +137,7 @@ def workers() -> list[Line]:
     """Forecast wall time of 1,000 jobs of 10 s; falls, where the others rise."""
     sizes = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000]
     works = [Work(i % 3, 10.0) for i in range(1000)]
-    return [("workers: 1,000 jobs of 10 s", sizes, [simulate(works, n, Costs()).seconds for n in sizes])]
+    return [("workers: 1,000 jobs of 10 s", sizes, [simulate(works, n, Costs()).seconds for n in sizes], "a forecast")]
 
 
 def draw(lines: Sequence[Line], path: Path) -> None:
@@ -133,14 +150,14 @@ def draw(lines: Sequence[Line], path: Path) -> None:
     figure, axes = plt.subplots(1, len(panels), figsize=(14, 3.1), constrained_layout=True)
     for axis, panel in zip(axes, panels, strict=True):
         shown = [line for line in lines if line[0].startswith(panel)]
-        for (name, sizes, cost), colour in zip(shown, ("#1b6ca8", "#d9822b"), strict=False):
+        for (name, sizes, cost, _), colour in zip(shown, ("#1b6ca8", "#d9822b"), strict=False):
             axis.loglog(
                 sizes, np.array(cost) / cost[0], "o-", color=colour, label=name.partition(": ")[2], markersize=4
             )
-        ends = np.array([min(s[0] for _, s, _ in shown), max(s[-1] for _, s, _ in shown)], dtype=float)
+        ends = np.array([min(s[0] for _, s, *_ in shown), max(s[-1] for _, s, *_ in shown)], dtype=float)
         grows = ends[0] / ends if panel == "workers" else ends / ends[0]
         axis.loglog(ends, grows, "--", color="#888888", linewidth=1)
-        marks = sorted({size for _, sizes, _ in shown for size in (sizes[0], sizes[len(sizes) // 2], sizes[-1])})
+        marks = sorted({size for _, sizes, *_ in shown for size in (sizes[0], sizes[len(sizes) // 2], sizes[-1])})
         marks = [mark for i, mark in enumerate(marks) if i == 0 or mark > 1.3 * marks[i - 1]]  # room for the labels
         axis.set_xticks(marks, [f"{mark:,}" for mark in marks], fontsize=8)
         axis.minorticks_off()
@@ -159,12 +176,12 @@ def main() -> None:
     options = parser.parse_args()
     sys.path.insert(0, str(Path(__file__).parent))
     lines = [*samples(), *players(), *steps(), *classes(), *workers()]
-    for name, sizes, cost in lines:
+    for name, sizes, cost, checked in lines:
         slope = np.polyfit(np.log(sizes), np.log(cost), 1)[0]
         print(f"{name:32} {json.dumps([float(f'{c:.3g}') for c in cost])} s at {list(sizes)}: power {slope:.2f}")
         if not name.startswith("workers"):
             what = f"{name}, {sizes[0]:,} to {sizes[-1]:,}"
-            compared(what, "growth in proportion", cost[-1] / cost[0], sizes[-1] / sizes[0], "checked at the smallest")
+            compared(what, "growth in proportion", cost[-1] / cost[0], sizes[-1] / sizes[0], checked)
     draw(lines, options.picture)
 
 

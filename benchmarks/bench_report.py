@@ -2,7 +2,7 @@
 
 There is no peer to set beside it, so what a reader notices stands in its place: one second to the first paint, a
 tenth of a second for a filter. Beside the clock stands the processor time of all of the browser's processes,
-which does not grow when others use the machine. The numbers shown are first checked against the run.
+which does not grow when others use the machine. The numbers of samples shown are checked against the run.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from side_by_side import compared, size
+from side_by_side import compared, size, skipped
 
 from assay.report import report
 from assay.report.evidence import gather
@@ -67,7 +67,7 @@ def choose(label: str, values: tuple[str, str]) -> str:
 
 def main() -> None:
     if BINARY is None:
-        print("no chromium here: skipped")
+        skipped("the page in a browser", "a reader's patience", "no chromium here")
         return
     with tempfile.TemporaryDirectory() as folder:
         place, models = Path(folder) / "run", ("twin.pure",)
@@ -89,7 +89,7 @@ def main() -> None:
                 paints.append(browser.run("performance.getEntriesByName('first-contentful-paint')[0].startTime"))
             print(f"first paint {statistics.median(paints):.0f} ms (at most 1,000)")
             rows = f"{len(scores):,} rows"
-            compared(f"first paint, {rows}, by the clock", "one second", paints, [1000.0] * 5, "numbers checked", "≥ 1")
+            compared(f"first paint, {rows}, by the clock", "one second", paints, [1000.0] * 5, "samples counted", "≥ 1")
             browser.open(page, "samples", READY, seconds=30)
             ready = browser.run("performance.now()")
             shown = browser.run("document.querySelector('.side .note').textContent")
@@ -109,7 +109,7 @@ def main() -> None:
             for name, act in acts.items():
                 clock, used = timed(browser, act)
                 print(f"{name} {clock:.0f} ms (at most 100), {used:.0f} ms of processor time")
-                compared(f"{name}, {rows}, by the clock", "a tenth of a second", clock, 100.0, "numbers checked", "≥ 1")
+                compared(f"{name}, {rows}, by the clock", "a tenth of a second", clock, 100.0, "samples counted", "≥ 1")
             wanted = int(
                 (scores[scores["metric"] == "mass"].drop_duplicates("sample")["meta.bucket"] == "D2_M_F0").sum()
             )

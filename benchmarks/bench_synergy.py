@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
-from side_by_side import compared, size
+from side_by_side import compared, size, skipped
 
 from assay.kernel.errors import BadInput
 from assay.kernel.registry import build
@@ -111,7 +111,7 @@ def main() -> None:
     try:
         compare("gridvlm.pure", samples, "attention/rollout", options.repeats)
     except BadInput as error:
-        print(f"gridvlm.pure: skipped: {error}")
+        skipped("F_syn, gridvlm.pure", "the exact macro-game index", str(error))
 
 
 if __name__ == "__main__":

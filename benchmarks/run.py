@@ -129,7 +129,7 @@ def table(folder: Path, stamps: Sequence[dict[str, str]]) -> list[str]:
         else:
             agree = ", ".join(filter(None, (row["agree"], failed)))
             rows.append([row["what"], row["peer"], f"{row['ratio']:.3g}", row["spread"], agree, row["aim"]])
-    return [f"| {' | '.join(value.replace('|', '&#124;') for value in row)} |" for row in rows]
+    return [f"| {' | '.join(' '.join(value.split()).replace('|', '&#124;') for value in row)} |" for row in rows]
 
 
 def merged(rows: list[dict[str, Any]]) -> dict[str, Any]:
