@@ -5,13 +5,16 @@ from __future__ import annotations
 import http.client
 import json
 import socket
+import struct
+import time
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
 from assay.kernel.errors import BadInput
-from assay.report.serve import HOST, served
+from assay.report.serve import HOST, _Server, served
 from tests.report.chromium import Browser
 from tests.report.runs import make_run
 
@@ -96,6 +99,52 @@ def test_an_open_page_shows_itself_anew_where_it_is(browser: Browser, tmp_path: 
         assert browser.run("location.hash").startswith("#samples?model=twin.pure")
         browser.until("document.querySelectorAll('.card').length > 3")
         browser.call("Page.navigate", url="about:blank")  # or it would ask a server that has gone
+
+
+def test_a_reader_who_leaves_early_is_no_error(page: str, capfd: pytest.CaptureFixture[str]) -> None:
+    where = urlsplit(page)
+    for path in ("/data/items.js", "/nothing"):
+        for _ in range(20):
+            with socket.create_connection((HOST, where.port or 0)) as reader:
+                reader.sendall(f"GET {path} HTTP/1.1\r\nHost: {where.netloc}\r\n\r\n".encode())
+                reader.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # closed with a reset
+    assert _get(page, "/")[0] == 200
+    time.sleep(0.2)
+    assert capfd.readouterr().err == ""
+
+
+def test_an_error_on_the_way_is_quiet_only_if_the_reader_left(capfd: pytest.CaptureFixture[str]) -> None:
+    server = _Server((HOST, 0), BaseHTTPRequestHandler)
+    for error in (BrokenPipeError(), ConnectionResetError(), ZeroDivisionError()):
+        try:
+            raise error
+        except Exception:
+            server.handle_error(None, (HOST, 1))
+    server.server_close()
+    said = capfd.readouterr().err
+    assert "ZeroDivisionError" in said
+    assert "BrokenPipe" not in said
+    assert "ConnectionReset" not in said
+
+
+def test_a_page_removed_while_it_is_asked_for_is_not_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    run = make_run(tmp_path / "run", n=4)
+    with served([run], port=0) as (address, pages):
+        monkeypatch.setattr(pages, "file", lambda address: tmp_path / "gone.html")
+        assert _get(address, "/")[0] == 404
+    assert "Traceback" not in capfd.readouterr().err
+
+
+def test_a_file_that_cannot_be_read_for_a_moment_leaves_the_page_as_it_is(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", n=4)
+    with served([run], port=0) as (address, pages):
+        sound = (run / "manifest.json").read_bytes()
+        (run / "manifest.json").write_bytes(sound[:100])
+        assert pages.refresh() is False
+        (run / "manifest.json").write_bytes(sound)
+        assert b'data-live="1"' in _get(address, "/")[1]
 
 
 def test_a_run_without_a_cell_waits(tmp_path: Path) -> None:

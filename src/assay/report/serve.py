@@ -10,6 +10,7 @@ import contextlib
 import json
 import mimetypes
 import shutil
+import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -51,11 +52,11 @@ class Pages:
 
     def refresh(self) -> bool:
         """Make the page anew where a run holds other files than last time; whether it did."""
-        seen = _state(self.runs)
-        if seen == self._seen:
-            return False
         folder = self.place / f"page-{self.number + 1}"
         try:
+            seen = _state(self.runs)
+            if seen == self._seen:
+                return False
             report(self.runs, folder)
         except BadInput:
             if self.current is None and not _started(self.runs):
@@ -133,15 +134,19 @@ def _handler(pages: Pages, port: int) -> type[BaseHTTPRequestHandler]:
             path = pages.file(self.path)
             if path is None and pages.current is None:
                 self._send(_WAITING.encode(), "text/html; charset=utf-8")
-            elif path is None:
+                return
+            try:
+                data = path.read_bytes() if path is not None else None
+            except OSError:  # a newer page has just taken its place
+                data = None
+            if path is None or data is None:
                 self.send_error(HTTPStatus.NOT_FOUND)
-            else:
-                data = path.read_bytes()
-                if path.name == "index.html":
-                    mark = f'<html lang="en" data-live="{pages.number}"'.encode()
-                    data = data.replace(b'<html lang="en"', mark, 1)
-                kind = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
-                self._send(data, f"{kind}; charset=utf-8" if kind.startswith("text/") else kind)
+                return
+            if path.name == "index.html":
+                mark = f'<html lang="en" data-live="{pages.number}"'.encode()
+                data = data.replace(b'<html lang="en"', mark, 1)
+            kind = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
+            self._send(data, f"{kind}; charset=utf-8" if kind.startswith("text/") else kind)
 
         def _send(self, data: bytes, kind: str) -> None:
             self.send_response(HTTPStatus.OK)
@@ -152,13 +157,19 @@ def _handler(pages: Pages, port: int) -> type[BaseHTTPRequestHandler]:
             ):  # fmt: skip
                 self.send_header(name, value)
             self.end_headers()
-            with contextlib.suppress(ConnectionError):  # the reader has gone on
-                self.wfile.write(data)
+            self.wfile.write(data)
 
         def log_message(self, format: str, *args: object) -> None:
             """Quiet: who reads his own page needs no log of it."""
 
     return Handler
+
+
+class _Server(ThreadingHTTPServer):
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A reader who has gone on is no error, wherever in an answer it is noticed."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
 
 
 @contextlib.contextmanager
@@ -168,7 +179,7 @@ def served(runs: Sequence[str | Path], port: int = PORT) -> Iterator[tuple[str, 
         pages = Pages([Path(run) for run in runs], Path(place))
         pages.refresh()
         try:
-            server = ThreadingHTTPServer((HOST, port), BaseHTTPRequestHandler)
+            server = _Server((HOST, port), BaseHTTPRequestHandler)
         except OSError as error:
             raise BadInput(f"cannot listen on {HOST}:{port}: {error.strerror}. Choose another --port, or 0.") from None
         server.RequestHandlerClass = _handler(pages, server.server_port)
