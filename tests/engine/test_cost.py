@@ -60,19 +60,42 @@ def test_models_are_loaded_once_by_each_worker_that_needs_them() -> None:
     assert simulate(works, 1, Costs(start=0, load=100, driver=0, store=0)).seconds == 216
 
 
+def test_each_model_takes_its_own_time_to_load() -> None:
+    works = [Work(0, 1.0, load=0.0), Work(1, 1.0, load=60.0), Work(2, 1.0)]
+    costs = Costs(start=0, load=10, driver=0, store=0)
+    assert simulate(works, 1, costs).seconds == 73
+    assert simulate(works, 3, costs).seconds == 61
+    assert bounds(works, 3, costs)["starting workers and loading models"] == 60
+
+
+def test_loads_are_read_from_events_by_model_and_small_ones_count_as_what_they_are() -> None:
+    planned = plan(Spec.parse(toys.spec(models=["toys:Toy", {"name": "toys:Toy", "weights": "b"}])))
+    spent = {"explain control/random": 1.0, "explain control/oracle": 1.0}
+    small, large = [0.004, 0.0, 0.0], [40.0, 0.0, 44.0, 0.0002, 0.0]
+    events = [
+        {"model": model, "samples": 4, "seconds": 50.0, "spent": {**spent, "load": load}}
+        for model, loads in (("toy-a", small), ("toy-b", large))
+        for load in loads
+    ]
+    works = estimate(planned, planned.grid, measured_rates(planned, events), events)
+    assert {(work.model, work.load) for work in works or []} == {(0, 0.004), (1, 42.0)}
+    assert measured_costs(events[:3]).load == 0.004  # not the default of a second
+
+
 @settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])  # no time is asserted
 @given(
     st.lists(st.tuples(st.integers(0, 3), st.floats(0.01, 50)), min_size=1, max_size=30),
+    st.lists(st.none() | st.floats(0, 5), min_size=4, max_size=4),
     st.integers(1, 80),
     st.builds(Costs, st.floats(0, 5), st.floats(0, 5), st.floats(0, 1), st.floats(0, 1), st.integers(1, 4)),
 )
 def test_no_schedule_beats_its_bounds_or_wastes_more_than_everything_in_a_row(
-    jobs: list[tuple[int, float]], workers: int, costs: Costs
+    jobs: list[tuple[int, float]], loads: list[float | None], workers: int, costs: Costs
 ) -> None:
-    works = [Work(*job) for job in jobs]
+    works = [Work(model, seconds, loads[model]) for model, seconds in jobs]
     found = simulate(works, workers, costs).seconds
     assert found >= max(bounds(works, workers, costs).values()) - 1e-9
-    each = costs.load + costs.driver + costs.store
+    each = max(costs.load, *(load or 0 for load in loads)) + costs.driver + costs.store
     assert found <= costs.start + sum(work.seconds + each for work in works) + 1e-9
 
 

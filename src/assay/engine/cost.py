@@ -11,10 +11,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Work:
-    """One job: the position of its model, and seconds of computing with the weights loaded."""
+    """One job: the position of its model, seconds of computing with the weights loaded, and of loading them."""
 
     model: int
     seconds: float
+    load: float | None = None  # as for any model, if not known
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,7 @@ class Costs:
     """Seconds of everything that is not computing. The defaults were measured; see docs/concepts/scaling.md."""
 
     start: float = 3.0  # a worker, from nothing to its first job
-    load: float = 1.0  # the weights of a model, for a worker that has another loaded or none
+    load: float = 1.0  # the weights of a model, for a worker that has another loaded or none; where `Work` has no own
     driver: float = 0.002  # of the driver, for a job: handing out, hearing, logging
     store: float = 0.01  # for a shard, while it holds one of the store's lanes
     lanes: int = 8  # shards that the store takes at once
@@ -40,11 +41,13 @@ def bounds(works: Sequence[Work], workers: int, costs: Costs) -> dict[str, float
     if not works:
         return {"computing": 0.0}
     longest = max(work.seconds for work in works)
-    models = len({work.model for work in works})
+    loads = _loads(works, costs)
+    rounds = math.ceil(len(loads) / workers)  # some worker loads as many
+    loading = max(max(loads.values()), sum(loads.values()) / workers, rounds * min(loads.values()))
     return {
         "computing": sum(work.seconds for work in works) / workers,
         "the longest job": longest,
-        "starting workers and loading models": costs.start + costs.load * math.ceil(models / workers),
+        "starting workers and loading models": costs.start + loading,
         "the driver": costs.driver * len(works),
         "the store": costs.store * len(works) / costs.lanes,
     }
@@ -60,6 +63,7 @@ def simulate(works: Sequence[Work], workers: int, costs: Costs) -> Forecast:
     queues: dict[int, deque[float]] = {}
     for work in works:
         queues.setdefault(work.model, deque()).append(work.seconds)
+    loads = _loads(works, costs)
     attending = dict.fromkeys(queues, 0)
     free = [(costs.start, worker) for worker in range(min(workers, len(works)))]
     lanes = [0.0] * costs.lanes
@@ -77,7 +81,7 @@ def simulate(works: Sequence[Work], workers: int, costs: Costs) -> Forecast:
             model = max(queues, key=lambda m: (len(queues[m]) / (1 + attending[m]), -m))
             attending[model] += 1
             loaded[worker] = model
-            begun += costs.load
+            begun += loads[model]
         done = begun + queues[model].popleft()
         written = max(done, heapq.heappop(lanes)) + costs.store
         heapq.heappush(lanes, written)
@@ -86,3 +90,8 @@ def simulate(works: Sequence[Work], workers: int, costs: Costs) -> Forecast:
         left -= 1
     limits = bounds(works, workers, costs)
     return Forecast(end, max(limits, key=limits.__getitem__), limits)
+
+
+def _loads(works: Sequence[Work], costs: Costs) -> dict[int, float]:
+    """Seconds that the weights of each model take."""
+    return {work.model: costs.load if work.load is None else work.load for work in works}

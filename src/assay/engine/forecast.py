@@ -49,21 +49,21 @@ def estimate(
     planned: Plan, jobs: Sequence[Job], rates: Rates, events: Sequence[Mapping[str, Any]]
 ) -> list[Work] | None:
     """Seconds of every job; None where nothing of the kind was ever timed."""
-    rest = _per_sample(events)
+    rest, loads = _per_sample(events), _loads(events)
     works = []
     for job in jobs:
         known = [rates.of(cell.model, cell.explainer) for cell in job.cells]
         if None in known:
             return None
         each = sum(rate for rate in known if rate is not None) + rest.get(job.cells[0].model, 0.0)
-        works.append(Work(job.model, each * (job.stop - job.start)))
+        works.append(Work(job.model, each * (job.stop - job.start), loads.get(job.cells[0].model)))
     return works
 
 
 def measured_costs(events: Sequence[Mapping[str, Any]]) -> Costs:
     """Starting, loading and writing as events tell of them; the defaults where they do not."""
     spent = [event["spent"] for event in events if _sound(event)]
-    loads = [s["load"] for s in spent if s.get("load", 0) > 0.01]  # the others found the weights warm
+    loads = _loads(events).values()
     writes = [s["write"] for s in spent if "write" in s]
     starts: list[float] = []
     began: float | None = None
@@ -79,6 +79,15 @@ def measured_costs(events: Sequence[Mapping[str, Any]]) -> Costs:
         load=statistics.median(loads) if loads else plain.load,
         store=statistics.median(writes) if writes else plain.store,
     )
+
+
+def _loads(events: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Seconds that the weights of a model take, by model. Most jobs find them warm: those took next to nothing."""
+    found: dict[str, list[float]] = {}
+    for event in events:
+        if _sound(event) and "load" in event["spent"]:
+            found.setdefault(event["model"], []).append(event["spent"]["load"])
+    return {model: statistics.median(s for s in times if s >= max(times) / 10) for model, times in found.items()}
 
 
 def _per_sample(events: Sequence[Mapping[str, Any]]) -> dict[str, float]:
