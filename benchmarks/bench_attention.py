@@ -31,7 +31,7 @@ from assay.probe import Session, trace
 from tests.models.tiny_llava import make_module, make_processor
 from tests.twins import attention_rules as rules
 
-FIVE = (Rollout(), GradRollout(), Gar(), Generic(), AttnLrp())
+FIVE: tuple[Any, ...] = (Rollout(), GradRollout(), Gar(), Generic(), AttnLrp())
 QUESTION = "how many red circles are left of blue squares ?"
 
 

@@ -49,7 +49,7 @@ class EigenGradCAM(peer.EigenGradCAM):
         return get_2d_projection_with_sign_correction(gradients * activations)
 
 
-SIX = [
+SIX: list[tuple[Any, Any]] = [
     (cam.GradCam(), peer.GradCAM),
     (cam.GradCamPlusPlus(), peer.GradCAMPlusPlus),
     (cam.XGradCam(), peer.XGradCAM),
