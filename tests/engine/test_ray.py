@@ -171,6 +171,33 @@ def test_a_node_lost_midway_and_one_added(nodes: Nodes, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_badly_set_up_node_that_joins_midway_is_left_out(nodes: Nodes, tmp_path: Path) -> None:
+    gate, out = tmp_path / "gate", tmp_path / "run"
+    squares = [{"name": "faulty:Drifting", "n": 48}]
+    spec = {**SPEC, "datasets": squares, "explainers": [{"name": "toys:Patient", "gate": str(gate)}, "control/oracle"]}
+
+    def warnings() -> list[str]:
+        return [e["text"] for e in load_run(out).events() if e["event"] == "warning"]
+
+    driver = nodes.start(spec, out)
+    wait_for(lambda: len(list(tmp_path.glob("gate.*"))) == 2)  # both are at work
+    bad = nodes.cluster.add_node(num_cpus=2, object_store_memory=80_000_000, env_vars={"FAULTY_REVISION": "2"})
+    try:
+        wait_for(lambda: bool(warnings()))
+        working = {int(path.suffix[1:]) for path in tmp_path.glob("gate.*")}
+        os.kill(min(working), signal.SIGKILL)  # its successor must not go where there is room, but to where it was
+        wait_for(lambda: len(list(tmp_path.glob("gate.*"))) == 3)
+        gate.touch()
+        finished_well(driver, out, run(Spec.parse(spec), tmp_path / "whole", workers=0).scores())
+    finally:
+        nodes.cluster.remove_node(bad)
+    [said] = warnings()
+    assert said.startswith("a node is left out: on ")
+    assert "the spec means other cells" in said
+    INJECTED["badly set up nodes added to a Ray cluster midway"] += 1
+
+
+@pytest.mark.slow
 def test_a_poisonous_sample_fails_alone(nodes: Nodes, tmp_path: Path) -> None:
     out = tmp_path / "run"
     spec = toys.spec(explainers=["toys:Poisoned", "control/oracle"])

@@ -147,6 +147,17 @@ class Squares(toys.Squares):
 
 
 @dataclass(frozen=True)
+class Drifting(toys.Squares):
+    """Squares that are other data where the environment says so: a node that was badly set up."""
+
+    card: ClassVar[Card] = Card("faulty/drifting", "bright squares, or others", "dataset")
+
+    @property
+    def revision(self) -> str:
+        return os.environ.get("FAULTY_REVISION", "1")
+
+
+@dataclass(frozen=True)
 class Unplugs(toys.Noise):
     """Noise; its process can write no file to a folder from then on, or only not the next one, if there is a `fuse`."""
 

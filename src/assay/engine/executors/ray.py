@@ -328,8 +328,9 @@ class _Driver:
                 raise BadInput(refusal)
             else:  # a node that was added badly set up: those that work go on
                 self._drop(slot)
-                self.avoided.add(slot.node)
-                yield self._warning(f"a node is left out: {refusal}")
+                if slot.node not in self.avoided:
+                    self.avoided.add(slot.node)
+                    yield self._warning(f"a node is left out: {refusal}")
         elif ref is slot.looking:
             slot.looking = None
             number, done = answer
