@@ -11,13 +11,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from assay.datasets.packed import DENSE
+from assay.datasets.packed import DENSE, LARGE
 from assay.kernel.card import Card
 from assay.kernel.errors import BadInput
 from assay.kernel.identity import digest
 from assay.kernel.sample import Region, Sample
-
-_LARGE = 2**31  # an archive that unpacks into more bytes, and more than DENSE times its own, is a bomb
 
 
 def load_array(path: str | Path, what: str) -> np.ndarray[Any, Any]:
@@ -43,7 +41,7 @@ def load_archive(path: str | Path, what: str) -> Any:
         raise BadInput(f"{what}: no file at {path}.") from None
     except Exception:  # a damaged archive raises whatever it likes
         raise BadInput(f"{what}: {path} is no archive of plain arrays. Save it with numpy.savez().") from None
-    if unpacked > _LARGE and unpacked > DENSE * Path(path).stat().st_size:
+    if unpacked > LARGE and unpacked > DENSE * Path(path).stat().st_size:
         loaded.close()
         raise BadInput(
             f"{what}: {path} would unpack into {unpacked / 2**30:.0f} GB, more than {DENSE} times its size. If that "

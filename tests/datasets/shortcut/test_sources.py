@@ -149,6 +149,7 @@ def test_hugging_face_datasets(monkeypatch):
 
     asked = []
     module = types.ModuleType("datasets")
+    module.__version__ = "4.0.0"
     module.load_dataset = lambda name, split: asked.append((name, split)) or Table()
     monkeypatch.setitem(sys.modules, "datasets", module)
     source = open_source("hf:owner/set", "test")
@@ -159,6 +160,19 @@ def test_hugging_face_datasets(monkeypatch):
     monkeypatch.setattr(Table, "features", {"picture": Image_()})
     with pytest.raises(AssayError, match="ClassLabel"):
         open_source("hf:owner/set")
+
+
+@pytest.mark.parametrize("version", ["1.18.4", "2.14.0", "3.6.0"])
+def test_a_library_that_can_run_code_of_the_hub_is_refused(monkeypatch, version):
+    """datasets 4.0 dropped scripts, and with them trust_remote_code; older ones may run what comes with the data."""
+    asked = []
+    module = types.ModuleType("datasets")
+    module.__version__ = version
+    module.load_dataset = lambda *given, **named: asked.append(given)
+    monkeypatch.setitem(sys.modules, "datasets", module)
+    with pytest.raises(AssayError, match=f"datasets 4 or newer, not {version}"):
+        open_source("hf:owner/set")
+    assert asked == []
 
 
 def test_arrays_are_checked():

@@ -90,7 +90,10 @@ class Coco:
 
 
 def decode(segmentation: Any, height: int, width: int) -> Mask:
-    """Polygons, or run lengths (plain or compressed), as pixels (H, W)."""
+    """Polygons, or run lengths (plain or compressed), as pixels (H, W).
+
+    What lies far outside the image, or is of another size, is refused: to draw it may take any amount of memory.
+    """
     try:
         from pycocotools import mask as coco
     except ImportError:
@@ -99,7 +102,12 @@ def decode(segmentation: Any, height: int, width: int) -> Mask:
         polygons = [polygon for polygon in segmentation if len(polygon) >= 6]  # fewer than 3 points have no area
         if not polygons:
             return np.zeros((height, width), dtype=np.bool_)
+        reach = 2 * max(height, width)
+        if not all(abs(at) <= reach for polygon in polygons for at in polygon):  # NaN is not, either
+            raise BadInput(f"a polygon lies far outside its image of {height} × {width}.")
         runs = coco.merge(coco.frPyObjects(polygons, height, width))
+    elif list(segmentation["size"]) != [height, width]:
+        raise BadInput(f"a run-length mask of {segmentation['size']}; its image is {height} × {width}.")
     elif isinstance(segmentation["counts"], list):
         runs = coco.frPyObjects(segmentation, height, width)
     else:

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from assay.datasets.packed import joined, open_parquet, read_row_group
 from assay.datasets.segmentation import files
 from assay.datasets.segmentation.scene import Scene, samples, split
 from assay.kernel.card import Card
@@ -128,24 +129,21 @@ def _about(file: Path) -> tuple[Any, list[int]]:
     if file.suffix == ".arrow":
         table = _mapped(file)
         return table.schema, [len(table)]
-    import pyarrow.parquet as pq
-
-    opened = pq.ParquetFile(file)
+    opened = open_parquet(file, "images")
     return opened.schema_arrow, [opened.metadata.row_group(k).num_rows for k in range(opened.num_row_groups)]
 
 
 def _read(file: Path, group: int, columns: list[str]) -> Any:
     if file.suffix == ".arrow":
         return _mapped(file).select(columns)
-    import pyarrow.parquet as pq
-
-    return pq.ParquetFile(file).read_row_group(group, columns=columns)
+    return read_row_group(file, group, columns, "images")
 
 
 def _mapped(file: Path) -> Any:
     import pyarrow as pa
 
-    return pa.ipc.open_stream(pa.memory_map(str(file))).read_all()
+    stream = pa.ipc.open_stream(pa.memory_map(str(file)))
+    return joined(stream, stream.schema, file, "images")  # its pieces may be packed, too
 
 
 def _name(i: int) -> str:

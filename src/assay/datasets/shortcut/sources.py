@@ -213,6 +213,8 @@ def _hugging_face(name: str, split: str, side: int) -> Source:
         import datasets
     except ImportError as error:
         raise ExtraMissing(f"hf:{name}", error.name or "datasets", "vlm") from None
+    if int(datasets.__version__.split(".")[0]) < 4:  # the first that never runs a script that comes with the data
+        raise BadInput(f"hf:{name} needs datasets 4 or newer, not {datasets.__version__}: pip install 'datasets>=4'.")
     table = datasets.load_dataset(name, split=split)
     kinds = {column: type(feature).__name__ for column, feature in table.features.items()}
     pictures = [column for column, kind in kinds.items() if kind == "Image"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -111,10 +112,13 @@ def find_picture(folder: str, picture: str) -> Path | None:
 
 
 def _open(folder: str | None, picture: str, size: tuple[int, int]) -> Image:
-    if folder is None:
-        return np.full((size[1], size[0], 3), 127, dtype=np.uint8)
     from PIL import Image as Pictures
 
+    if folder is None:
+        limit = 2 * (Pictures.MAX_IMAGE_PIXELS or math.inf)  # what Pillow refuses to open, blank or not
+        if size[0] * size[1] > limit:
+            raise BadInput(f"{picture} is said to have {size[0]} × {size[1]} pixels; at most {limit:,} are taken.")
+        return np.full((size[1], size[0], 3), 127, dtype=np.uint8)
     path = find_picture(folder, picture)
     if path is None:
         raise BadInput(f"no picture {picture} in {folder}. Give `images`, the folder that holds it.")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from assay.datasets.packed import open_parquet, read_row_group
 from assay.kernel.errors import BadInput, ExtraMissing
 from assay.kernel.typing import Image
 
@@ -60,15 +61,9 @@ class ParquetRows:
     """Rows of Parquet files by position, one row group in memory at a time."""
 
     def __init__(self, paths: Sequence[Path], needed: Sequence[str]) -> None:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
         self.groups: list[tuple[str, int, int]] = []  # file, row group, rows
         for path in paths:
-            try:
-                file = pq.ParquetFile(path)
-            except (pa.ArrowException, OSError) as error:
-                raise BadInput(f"{path} is not a Parquet file: {error}.") from None
+            file = open_parquet(path, "questions")
             if lacking := [name for name in needed if name not in file.schema_arrow.names]:
                 have = ", ".join(file.schema_arrow.names)
                 raise BadInput(f"{path} has no column {lacking[0]!r}; it has {have}. Is it the right dataset?")
@@ -86,17 +81,13 @@ class ParquetRows:
         return row
 
     def column(self, name: str) -> list[Any]:
-        import pyarrow.parquet as pq
-
-        paths = dict.fromkeys(path for path, _, _ in self.groups)
-        return [value for path in paths for value in pq.read_table(path, columns=[name])[name].to_pylist()]
+        read = (read_row_group(path, number, [name], "questions") for path, number, _ in self.groups)
+        return [value for table in read for value in table[name].to_pylist()]
 
 
 @lru_cache(maxsize=1)
 def _row_group(path: str, number: int) -> pa.Table:
-    import pyarrow.parquet as pq
-
-    return pq.ParquetFile(path).read_row_group(number)
+    return read_row_group(path, number, None, "questions")
 
 
 def picture(data: bytes | Path, what: str) -> Image:
