@@ -161,13 +161,15 @@ def test_a_record_has_nan_for_details_that_failures_lack(tmp_path: Path) -> None
 
 
 def test_details_of_several_runs_are_those_of_their_scores(tmp_path: Path) -> None:
-    few = run(_spec(explainers=["control/random"], limit=6), tmp_path / "few", workers=0)
+    few = run(_spec(explainers=["control/random", "control/oracle"], limit=6), tmp_path / "few", workers=0)
     many = run(_spec(explainers=["control/random", "control/edges"]), tmp_path / "many", workers=0)
     joined = Joined.of([few, many])
     keys, values = joined.details("end")
     rows = joined.scores().sort_values(list(KEYS), ignore_index=True)
     assert keys.to_numpy().tolist() == rows[list(KEYS)].to_numpy().tolist()
-    assert keys.groupby("explainer").size().to_dict() == {"control/edges": 10, "control/random": 6}
+    assert keys.groupby("explainer").size().to_dict() == {
+        "control/edges": 10, "control/oracle": 6, "control/random": 10,
+    }  # fmt: skip
     np.testing.assert_allclose(values[:, -1], rows["value"])
 
 
