@@ -165,6 +165,8 @@ def test_a_sample_that_cannot_be_read_is_a_failure_and_its_neighbours_go_on(
     assert lost.reason.str.startswith(says).all()
     assert len(scores) == 100
     assert len(lost) == 10
+    deaths = [e["event"] for e in load_run(tmp_path).events()].count("job_retry")
+    assert deaths == (4 if fault == "kills" else 0)  # twice among others, twice alone, whatever the explainers
 
 
 def test_the_second_driver_says_so_and_stops(tmp_path: Path) -> None:
