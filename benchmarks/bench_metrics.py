@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from side_by_side import compared, in_turns, median, size
+from side_by_side import compared, in_turns, median, size, skipped
 
 from assay import metrics
 
@@ -131,7 +131,7 @@ def main() -> None:
     if importlib.util.find_spec("quantus") and importlib.util.find_spec("torch"):
         theirs |= quantus_runs(maps[few], masks[few])
     else:
-        print("no comparison with Quantus: install it (pip install quantus==0.6.0) next to torch")
+        skipped("the five metrics", "Quantus", "not installed (pip install quantus==0.6.0), or torch is not")
     said = checked(maps[few], masks[few], {name: given[few] for name, given in truth.items()}, theirs)
 
     ours = {name: partial(metric, maps[few], truth[name][few]) for name, metric in (FIVE | OTHERS).items()}

@@ -93,7 +93,8 @@ def truth(session: Session) -> None:
     )
     compared(
         f"Shapley values of {d} pixels, {len(ours)} images, passes at a standard error of {ERROR}", "captum",
-        float(ours.sum()), float(theirs.sum()), "within the errors of both", "3×",
+        float(ours.sum()), float(theirs.sum()),
+        "within the errors of both; captum itself on one image", "3×",
     )  # fmt: skip
 
 
