@@ -156,7 +156,7 @@ def pairs() -> None:
     # at the size the model sees, so that both sides see the same pixels
     sample = replace(asked, image=np.array(Image.fromarray(asked.image).resize((96, 96), Image.Resampling.BILINEAR)))
     zero = Zero("grey", "delete")
-    explainer = MultiShap(budget=size(2000, 700))
+    explainer = MultiShap(budget=2000)
 
     def fresh() -> Session:
         return Session(model, [sample], batch_size=BATCH)
