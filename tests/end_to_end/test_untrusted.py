@@ -151,7 +151,7 @@ def test_the_page_is_served_to_this_computer_only_and_nothing_else_with_it(tmp_p
     from assay.report import serve
 
     assert serve.HOST == "127.0.0.1"
-    binding = [call for path, call in calls("ThreadingHTTPServer") if path.name == "serve.py"]
+    binding = [call for path, call in calls("_Server") if path.name == "serve.py"]
     assert binding
     for call in binding:
         address = call.args[0]

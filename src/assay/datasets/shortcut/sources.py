@@ -28,7 +28,7 @@ import numpy.typing as npt
 from assay.datasets.arrays import file_hash, load_archive
 from assay.datasets.shortcut import leaves
 from assay.datasets.shortcut.shortcut import Classes, Images
-from assay.kernel.errors import BadInput, ExtraMissing
+from assay.kernel.errors import BadInput
 from assay.kernel.identity import digest
 
 Positions = Sequence[int] | npt.NDArray[np.integer[Any]]
@@ -211,8 +211,8 @@ def _folder(path: Path, split: str, side: int) -> Source:
 def _hugging_face(name: str, split: str, side: int) -> Source:
     try:
         import datasets
-    except ImportError as error:
-        raise ExtraMissing(f"hf:{name}", error.name or "datasets", "vlm") from None
+    except ImportError:
+        raise BadInput(f"hf:{name} needs the library datasets: pip install 'datasets>=4'.") from None
     if int(datasets.__version__.split(".")[0]) < 4:  # the first that never runs a script that comes with the data
         raise BadInput(f"hf:{name} needs datasets 4 or newer, not {datasets.__version__}: pip install 'datasets>=4'.")
     table = datasets.load_dataset(name, split=split)
