@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +21,8 @@ TWIN = "gridvlm.pure"
 
 def recorded() -> dict[str, Any]:
     """Figures of the recorded run by title."""
-    findings = json.loads((Path(assay.__file__).parent / "recorded/audit/findings.json").read_text())
-    return {figure["title"]: figure for finding in findings for figure in finding["figures"]}
+    findings = assay.load_run(Path(assay.__file__).parent / "recorded/audit").findings()
+    return {figure["title"]: figure for finding in findings for figure in finding.plain()["figures"]}
 
 
 def main() -> None:

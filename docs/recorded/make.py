@@ -1,7 +1,7 @@
 """Keeps finished runs as a small Parquet that travels with Assay: what `assay paper` reads when no run is named.
 
     python docs/recorded/make.py src/assay/recorded/synergy runs/synergy-grid
-    python docs/recorded/make.py src/assay/recorded/grid runs/grid-full runs/grid-interactions
+    python docs/recorded/make.py src/assay/recorded/grid runs/grid-full runs/grid-interactions runs/grid-asking
     python docs/recorded/make.py src/assay/recorded/compass runs/compass-full --rows '`meta.kind` == "plain"'
 
 Values are rounded to three decimals (two where a metric has very many), and rows of scores that an explainer never has
