@@ -69,6 +69,12 @@ def _as_one(runs: list[Run], whole: Run, store: Store) -> None:
     }
     spec = {key: value for key, value in runs[0].spec.items() if key != "limit"}  # runs may differ in it
     store.write_json("spec.json", {**spec, **listed})
+    manifest = store.read_json("manifest.json")
+    for key in ("models", "mechanisms", "datasets"):
+        manifest[key] = {name: value for run in runs for name, value in run.manifest[key].items()}
+    for key in ("cells", "refusals"):
+        manifest[key] = [each for run in runs for each in run.manifest[key]]
+    store.write_json("manifest.json", manifest)
     protocol = protocol_of(whole)
     beside = protocol.paper(whole).findings(f"Beside paper {protocol.paper_number}")
     store.write_json("findings.json", [finding.plain() for finding in (*protocol.findings(whole), *beside)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
@@ -151,20 +152,29 @@ def heard(made: _Driver, slot: _Slot, answer: object) -> list[Report]:
     made.ray = SimpleNamespace(
         get=lambda ref: answer, kill=lambda actor: None, exceptions=SimpleNamespace(RayError=OSError)
     )
-    return list(made._hear(slot, slot.starting or slot.looking or slot.running))
+    return [*made._hear(slot, slot.starting or slot.looking or slot.running), *made._refused()]
 
 
 def test_a_badly_set_up_node_ends_a_run_only_where_none_works(tmp_path: Path) -> None:
     made = driver(two_models(32), "", tmp_path)
     first, second = made.slots = [_Slot(SimpleNamespace(), 0, object()) for _ in range(2)]
-    with pytest.raises(BadInput, match="other cells"):
-        heard(made, first, ("a", "on a the spec means other cells"))
-    made.slots = [first, second]
-    first.starting = object()
-    assert heard(made, first, ("a", "")) == []
-    [said] = heard(made, second, ("b", "on b the spec means other cells"))
-    assert (said.kind, said.value) == ("warning", "a node is left out: on b the spec means other cells")
-    assert made.slots == [first]
+    assert heard(made, first, ("a", "on a the spec means other cells")) == []  # the other has not answered yet
+    with pytest.raises(BadInput, match="on a the spec means other cells"):
+        heard(made, second, ("b", "on b the spec means other cells"))
+
+
+@pytest.mark.parametrize("good_first", [True, False])
+def test_a_badly_set_up_node_is_left_out_whoever_answers_first(good_first: bool, tmp_path: Path) -> None:
+    made = driver(two_models(32), "", tmp_path)
+    good, bad = made.slots = [_Slot(SimpleNamespace(), 0, object()) for _ in range(2)]
+    answers = [(good, ("a", "")), (bad, ("b", "on b the spec means other cells"))]
+    said = [
+        report for slot, answer in (answers if good_first else answers[::-1]) for report in heard(made, slot, answer)
+    ]
+    assert [(each.kind, each.value) for each in said] == [
+        ("warning", "a node is left out: on b the spec means other cells")
+    ]
+    assert made.slots == [good]
     assert made.avoided == {"b"}
 
 
@@ -177,12 +187,12 @@ def test_a_node_that_was_left_out_gets_no_actor(tmp_path: Path) -> None:
             asked.append(options)
             return SimpleNamespace(remote=lambda *_: SimpleNamespace(ready=SimpleNamespace(remote=object)))
 
-    nodes = [{"NodeID": name, "Alive": True, "Resources": {"CPU": 2.0}} for name in "ab"]
+    nodes = [{"NodeID": name, "Alive": True, "Resources": {"CPU": 2.0}} for name in "abc"]
     made.ray = SimpleNamespace(nodes=lambda: nodes, remote=lambda **_: lambda _: Remote())
-    made.avoided = {"b"}
+    made.avoided = {"b", "c"}
     made._grow()
     assert len(made.slots) == 2
-    assert [options["label_selector"] for options in asked] == [{"ray.io/node-id": "!in(b)"}] * 2
+    assert [options["label_selector"] for options in asked] == [{"ray.io/node-id": "!in(b,c)"}] * 2  # Ray trims nothing
 
 
 def test_a_late_answer_is_not_credited_to_the_next_job(tmp_path: Path) -> None:
@@ -212,6 +222,24 @@ def test_waiting_for_a_node_is_said_once(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr("time.sleep", sleep)
     assert [report.kind for report in made.reports()] == ["warning"]
     assert len(slept) == 3
+
+
+def test_actors_that_nothing_starts_are_said_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With `--workers` actors are asked for, room or not: they may wait for a node as well."""
+    made = driver(two_models(4), "", tmp_path)
+    made.slots = [_Slot(SimpleNamespace(), 0, object())]
+    made.looked = made.heard = time.monotonic()
+    asked: list[object] = []
+
+    def wait(refs: list[object], **_: Any) -> tuple[list[object], list[object]]:
+        asked.append(refs)
+        made.heard = made.looked - 1e6 if len(asked) == 4 else made.heard  # long ago
+        if len(asked) == 8:
+            made.waiting.clear()
+        return [], refs
+
+    made.ray = SimpleNamespace(wait=wait)
+    assert [report.kind for report in made.reports()] == ["warning"]
 
 
 def test_a_place_that_fails_is_tried_again_and_ends_the_run_only_then(tmp_path: Path) -> None:

@@ -62,6 +62,13 @@ def test_page_is_scipys() -> None:
     assert page(wide).p == pytest.approx(stats.page_trend_test(wide, method="asymptotic").pvalue)
 
 
+def test_page_of_very_many_blocks_is_normal() -> None:
+    table = np.random.default_rng(5).normal(size=(1001, 3))
+    found = page(table, "two-sided")
+    assert found.p == pytest.approx(2 * stats.norm.sf(abs(found.z)))
+    assert page(table[:1000], "two-sided").p == pytest.approx(page(table, "two-sided").p, abs=0.1)
+
+
 def test_page_of_two_conditions_is_the_sign_test() -> None:
     table = np.array([[0.0, 1.0]] * 7 + [[1.0, 0.0]])
     assert page(table, "two-sided").p == pytest.approx(stats.binomtest(7, 8).pvalue)

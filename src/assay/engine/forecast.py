@@ -87,7 +87,8 @@ def _loads(events: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     for event in events:
         if _sound(event) and "load" in event["spent"]:
             found.setdefault(event["model"], []).append(event["spent"]["load"])
-    return {model: statistics.median(s for s in times if s >= max(times) / 10) for model, times in found.items()}
+    cold = {model: max(times) / 10 for model, times in found.items()}
+    return {model: statistics.median(s for s in times if s >= cold[model]) for model, times in found.items()}
 
 
 def _per_sample(events: Sequence[Mapping[str, Any]]) -> dict[str, float]:

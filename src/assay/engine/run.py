@@ -67,7 +67,8 @@ def run(
         raise BadInput(" ".join(missing))
     store = Store(out)
     with store.lease() as caution:
-        store.sweep()
+        if not caution:  # without a lock, another driver may be about to finish what looks left over
+            store.sweep()
         finished = Run(store)
         done = set(finished.cells())
         jobs = planned.jobs(done)

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SCORES, DETAILS = "scores.parquet", "details.safetensors"
-HASHES = "recorded"  # in the manifest: sha256 of every other file, by name
+HASHES = "recorded"  # in the manifest: sha256 of scores and details, by name; other files have seals
 _KEPT = ("spec.json", "findings.json")
 
 
 class Record(Run):
     """What `record` wrote. Values are rounded to float32; maps are gone, so a page has tables but no samples.
 
-    The manifest has the hashes of the other files (those of older records have none).
+    The manifest has the hashes of scores and details (those of older records have none).
     """
 
     def scores(self) -> pd.DataFrame:
@@ -43,7 +43,8 @@ class Record(Run):
     def details(self, metric: str) -> tuple[pd.DataFrame, np.ndarray[Any, Any]]:
         """Rows of the kept metric in the order of `scores`."""
         try:
-            kept = safetensors.numpy.load(self._whole(DETAILS)) if self.store.exists(DETAILS) else {}
+            listed = DETAILS in self.manifest.get(HASHES, {}) or self.store.exists(DETAILS)
+            kept = safetensors.numpy.load(self._whole(DETAILS)) if listed else {}
         except (safetensors.SafetensorError, ValueError, KeyError):
             raise self._altered(DETAILS) from None
         scores = self.scores()
@@ -60,6 +61,8 @@ class Record(Run):
         return [name for name in known if not self.store.exists(name) or _hash(self.store.read(name)) != known[name]]
 
     def _whole(self, name: str) -> bytes:
+        if not self.store.exists(name):
+            raise BadInput(f"{self.path}/{name} is missing. Take it from where it was kept again.")
         data = self.store.read(name)
         if self.manifest.get(HASHES, {}).get(name, _hash(data)) != _hash(data):
             raise self._altered(name)

@@ -20,6 +20,7 @@ from assay.statistics.estimate import columns_without_missing
 
 Alternative = Literal["increasing", "decreasing", "two-sided"]
 _FEW = 6  # conditions, of which there are 720 orders
+_MANY = 1000  # blocks; the exact distribution of more takes minutes and looks normal
 
 
 @dataclass(frozen=True)
@@ -61,9 +62,9 @@ def jonckheere(values: npt.ArrayLike, order: npt.ArrayLike, alternative: Alterna
 def page(table: npt.ArrayLike | pd.DataFrame, alternative: Alternative = "increasing") -> Trend:
     """Page's test: table (blocks, conditions in their order); blocks with a NaN are left out.
 
-    `p` is exact for up to six conditions: every order of every block's ranks as they are (ties included) is as likely
-    as any other. Beyond that it is that of `z`, the normal approximation. `strength` is the mean Spearman correlation
-    of blocks with the order when nothing ties.
+    `p` is exact for up to six conditions and a thousand blocks: every order of every block's ranks as they are (ties
+    included) is as likely as any other. Beyond that it is that of `z`, the normal approximation. `strength` is the mean
+    Spearman correlation of blocks with the order when nothing ties.
     """
     values = np.asarray(table, dtype=np.float64)
     if values.ndim != 2 or values.shape[1] < 2:
@@ -81,7 +82,7 @@ def page(table: npt.ArrayLike | pd.DataFrame, alternative: Alternative = "increa
     variance = spread * ((order - (k + 1) / 2) ** 2).sum() / (k - 1)
     z = (total - expected) / np.sqrt(variance) if variance > 0 else np.nan
     strength = (total - expected) / (n * k * (k * k - 1) / 12)
-    p = _exact_p(ranks, total, alternative) if k <= _FEW and variance > 0 else _p(float(z), alternative)
+    p = _exact_p(ranks, total, alternative) if k <= _FEW and n <= _MANY and variance > 0 else _p(float(z), alternative)
     return Trend(total, float(z), p, float(strength), alternative, n, dropped)
 
 

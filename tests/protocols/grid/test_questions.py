@@ -88,6 +88,20 @@ def test_floor_and_ceiling_are_those_of_the_same_samples() -> None:
     assert row["used"] == "18/36"  # a floor without control/random is a floor still
 
 
+def test_the_better_floor_is_the_one_nearer_to_the_truth() -> None:
+    """A true map of the pure twin has nothing on distractors: less is better there."""
+    frame = made(
+        {
+            "control/random": {"distractor_mass": noise(0.2, 0.0)},
+            "control/uniform": {"distractor_mass": noise(0.1, 0.0)},
+            "control/oracle": {"distractor_mass": noise(0.0, 0.0)}, "x": {"distractor_mass": noise(0.15, 0.0)},
+        }
+    )  # fmt: skip
+    found = next(f for f in rq2.findings(tidy(frame)) if f.title.startswith("Between floor"))
+    place = {row[1]: row[-1] for row in found.rows if row[0] == "distractor_mass"}
+    assert place == pytest.approx({"x": -0.5, "control/random": -1, "control/uniform": 0, "control/oracle": 1})
+
+
 def test_an_explainer_without_words_has_a_row_that_says_so() -> None:
     silent = made({"x": {"relation_mass": noise()}, "mute": {"relation_mass": lambda *_: float("nan")}})
     found = next(f for f in rq1.findings(tidy(silent)) if f.title.startswith("Distractors"))
@@ -101,6 +115,15 @@ def test_a_sample_of_two_datasets_counts_once() -> None:
                        frame.assign(dataset="grid.spur")], ignore_index=True)  # fmt: skip
     assert len(tidy(twice)) == len(frame)
     assert rq1.paired_change(tidy(twice), "t", "x", "distractor_mass").n == 36
+
+
+def test_blocks_of_overlapping_data_stay_together() -> None:
+    """The smaller dataset comes first, and has a block of its own of the first two samples."""
+    frame = made({"modality/emap": {rq3.METRIC: rising}})
+    few = frame[frame["meta.index"] < 2].assign(value=lambda rows: rows["value"].where(rows["meta.index"] > 0, 0.9))
+    both = pd.concat([few.assign(dataset="grid.a"), frame.assign(dataset="grid.b"), few.assign(dataset="grid.c")],
+                     ignore_index=True)  # fmt: skip
+    assert rq3.block_scores(tidy(both)).equals(rq3.block_scores(tidy(frame)))
 
 
 def test_dime_gains_what_its_two_parts_differ_by() -> None:

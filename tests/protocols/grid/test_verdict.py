@@ -164,6 +164,11 @@ def test_a_dose_without_scores_is_not_one_that_is_missed() -> None:
     assert said == {("oracle", 0.5): "no scores", ("oracle", 1.0): "yes", ("x", 0.5): "yes", ("x", 1.0): "yes"}
 
 
+def test_what_is_seen_at_a_small_dose_alone_is_not_called_unseen() -> None:
+    [found] = dose_findings(frame({"t.pure": 0.0, "t.dose(0.5)": 3.0, "t.spur": 0.0}), "RQ1")
+    assert found.sentences[0] == "x shows the shortcut of t at dose 0.5, but not from any dose on."
+
+
 def test_no_verdict_at_all_says_why() -> None:
     rows = frame({"t.pure": 0.0, "t.spur": 1.0}).assign(value=np.nan)
     found = verdict_finding(rows, {})

@@ -32,6 +32,7 @@ def in_workers(plan: Plan, jobs: Sequence[Job], store: Store, workers: int, retr
     for job in jobs:
         waiting.setdefault(job.model, deque()).append(Trial(job))
     pool = [_Worker(plan.spec, store) for _ in range(min(workers, len(jobs)))]
+    unstored = 0  # results in a row
     try:
         while any(waiting.values()) or any(worker.busy for worker in pool):
             for slot, worker in enumerate(pool):
@@ -56,11 +57,17 @@ def in_workers(plan: Plan, jobs: Sequence[Job], store: Store, workers: int, retr
                 if kind == "refused":
                     raise BadInput(value)
                 if kind == "done":
+                    unstored = 0
                     yield Report(job, "done", value)
                     continue
+                if kind == "unstored":
+                    unstored += 1
+                    if unstored > retries * len(pool):  # no job will fare better
+                        raise PlaceFailed(value)
+                    waiting[job.model].appendleft(trial)  # before others are computed in vain
+                    yield Report(job, "retry", value)
+                    continue
                 again = trial.died(worker.place, value) if kind == "died" else trial.raised(retries)
-                if kind == "unstored" and not again:  # no job will fare better
-                    raise PlaceFailed(value)
                 waiting[job.model].extend(again)
                 yield Report(job, "retry", value) if again else Report(job, "failed", value)
     finally:

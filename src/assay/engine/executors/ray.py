@@ -89,7 +89,7 @@ class Actor:
                 if report.kind != "tick":  # its ticks may belong to attempts that died: they are not counted
                     told.append((report.job, report.kind, report.value))
         except PlaceFailed as error:
-            return [], [*told, (job, "unstored", str(error))]
+            return [], [(job, "unstored", str(error))]  # it will be done again as a whole
         except AssayError as error:
             return [], [(job, "refused", str(error))]
         return [], told
@@ -212,6 +212,9 @@ class _Driver:
     worked: bool = False  # an actor was ready once: the cluster as such is sound
     resting: float = 0.0  # until then, no more actors are started
     avoided: set[str] = field(default_factory=set)  # nodes that would compute something else
+    refusals: list[str] = field(default_factory=list)  # of nodes, not yet said
+    heard: float = field(default_factory=time.monotonic)  # when an actor last answered
+    unstored: int = 0  # results in a row
     waiting_said: bool = False
     placed: set[int] = field(default_factory=set)  # kinds that the cluster had room for
 
@@ -229,17 +232,21 @@ class _Driver:
             self._grow()
             self._hand_out()
             pending = {ref: slot for slot in self.slots for ref in (slot.starting, slot.running, slot.looking) if ref}
-            if not pending:  # every node that could work is away: one may come back, or be added
-                if not self.waiting_said:
-                    self.waiting_said = True
-                    yield self._warning("no node of the Ray cluster can work just now; waiting for one")
+            # Every node that could work is away: one may come back, or be added. Actors may be waiting for it.
+            stalled = not any(slot.running for slot in self.slots) and time.monotonic() - self.heard > _REST
+            if (stalled or not pending) and not self.waiting_said:
+                self.waiting_said = True
+                yield self._warning("no node of the Ray cluster can work just now; waiting for one")
+            if not pending:
                 time.sleep(1.0)
                 continue
-            self.waiting_said = False
             found, _ = self.ray.wait(list(pending), num_returns=1, timeout=1.0)
             found, _ = self.ray.wait(list(pending), num_returns=len(pending), timeout=0)
+            if found:
+                self.heard, self.waiting_said = time.monotonic(), False
             for ref in found:
                 yield from self._hear(pending[ref], ref)
+            yield from self._refused()
 
     def stop(self) -> None:
         for slot in self.slots:
@@ -264,7 +271,7 @@ class _Driver:
             idle = [slot for slot in mine if slot.task is None and not slot.starting]
             for slot in idle if not self._left(kind) else []:
                 self._drop(slot)
-            if time.monotonic() < self.resting:
+            if time.monotonic() < self.resting or (self.refusals and not self.worked):
                 continue
             for _ in range(min(room - len(mine), self._left(kind) - (len(mine) - sum(bool(s.task) for s in mine)))):
                 self.slots.append(self._start(kind, wanted))
@@ -274,7 +281,7 @@ class _Driver:
 
     def _start(self, kind: int, wanted: dict[str, float]) -> _Slot:
         rest = {name: amount for name, amount in wanted.items() if name not in ("CPU", "GPU")}
-        elsewhere = {"label_selector": {"ray.io/node-id": f"!in({', '.join(sorted(self.avoided))})"}}
+        elsewhere = {"label_selector": {"ray.io/node-id": f"!in({','.join(sorted(self.avoided))})"}}
         actor = (
             self.ray.remote(concurrency_groups={"watch": 1})(Actor)
             .options(
@@ -324,13 +331,11 @@ class _Driver:
             slot.starting, (slot.node, refusal) = None, answer
             if not refusal:
                 self.failed_starts, self.worked = 0, True
-            elif not self.worked:
-                raise BadInput(refusal)
-            else:  # a node that was added badly set up: those that work go on
-                self._drop(slot)
-                if slot.node not in self.avoided:
-                    self.avoided.add(slot.node)
-                    yield self._warning(f"a node is left out: {refusal}")
+                return
+            self._drop(slot)
+            if slot.node not in self.avoided:
+                self.avoided.add(slot.node)
+                self.refusals.append(refusal)
         elif ref is slot.looking:
             slot.looking = None
             number, done = answer
@@ -338,6 +343,14 @@ class _Driver:
                 yield from self._ticks(slot, done)
         else:
             yield from self._ended(slot, *answer)
+
+    def _refused(self) -> Iterator[Report]:
+        """A badly set up node is left out, and those that work go on; where none works, that is the user's to mend."""
+        if self.worked:
+            yield from (self._warning(f"a node is left out: {refusal}") for refusal in self.refusals)
+            self.refusals.clear()
+        elif self.refusals and not any(slot.starting for slot in self.slots):
+            raise BadInput(self.refusals[0])
 
     def _ticks(self, slot: _Slot, done: Sequence[Done]) -> Iterator[Report]:
         if slot.task is not None:
@@ -352,11 +365,15 @@ class _Driver:
         for job, kind, value in told:
             if kind == "refused":
                 raise BadInput(value)
-            if kind in ("raised", "unstored") and task.errors < self.retries:
+            self.unstored = self.unstored + 1 if kind == "unstored" else 0
+            if self.unstored > self.retries * len(self.slots):  # no job will fare better
+                raise PlaceFailed(value)
+            if kind == "unstored":
+                self.waiting[job.model].appendleft(task)  # before others are computed in vain
+                yield Report(job, "retry", value)
+            elif kind == "raised" and task.errors < self.retries:
                 self.waiting[job.model].append(replace(task, errors=task.errors + 1))
                 yield Report(job, "retry", value)
-            elif kind == "unstored":  # no job will fare better
-                raise PlaceFailed(value)
             else:
                 yield Report(job, "failed" if kind == "raised" else kind, value)
 

@@ -127,6 +127,9 @@ def _sentence(name: str, family: str, curve: pd.DataFrame, threshold: float) -> 
     silent = curve.loc[curve["auc"].isna(), "dose"]
     if len(silent):
         return f"{name} has no scores at dose {', '.join(f'{dose:g}' for dose in silent)}: no threshold of {family}."
+    if not np.isfinite(threshold) and curve["detected"].any():
+        seen = ", ".join(f"{dose:g}" for dose in curve.loc[curve["detected"], "dose"])
+        return f"{name} shows the shortcut of {family} at dose {seen}, but not from any dose on."
     if not np.isfinite(threshold):
         return f"{name} does not show the shortcut of {family} at any dose of this run."
     at = curve[curve["dose"] == threshold].iloc[0]

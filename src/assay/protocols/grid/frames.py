@@ -42,7 +42,8 @@ SCENARIOS = (PURE, SPUR, CROSS)
 def tidy(scores: pd.DataFrame) -> pd.DataFrame:
     """The columns that findings read; `family` and `twin` are empty for models that are no twins.
 
-    A sample that several datasets of a run have (their buckets may overlap) counts once.
+    A sample that several datasets of a run have (their buckets may overlap) counts once: the dataset with the most
+    samples of a bucket stands, and as a whole, so that blocks stay together.
     """
     missing = [f"meta.{name}" for name in META if f"meta.{name}" not in scores]
     if missing:
@@ -52,14 +53,21 @@ def tidy(scores: pd.DataFrame) -> pd.DataFrame:
         )
     plain = ["model", "explainer", "metric", "sample", "answer", "expected", "value", "status", "reason"]
     rows = scores[[*plain, *(f"meta.{name}" for name in META)]]
-    rows = rows.rename(columns={f"meta.{name}": name for name in META})
     if "dataset" in scores and scores["dataset"].nunique() > scores["meta.mode"].nunique():
-        rows = rows.drop_duplicates(["model", "explainer", "metric", "sample"])
+        rows = rows[_once_each(scores)]
+    rows = rows.rename(columns={f"meta.{name}": name for name in META})
     twins = {name: twin_of(name) for name in rows["model"].unique()}
     return rows.assign(
         family=rows["model"].map({name: family for name, (family, _) in twins.items()}),
         twin=rows["model"].map({name: twin for name, (_, twin) in twins.items()}),
     )
+
+
+def _once_each(scores: pd.DataFrame) -> npt.NDArray[np.bool_]:
+    places = ["model", "explainer", "meta.preset", "meta.mode", "meta.bucket", "meta.seed"]
+    sizes = scores.groupby([*places, "dataset"], observed=True)["sample"].nunique()
+    best = pd.MultiIndex.from_tuples(sizes.groupby(level=places, observed=True).idxmax())
+    return np.asarray(pd.MultiIndex.from_frame(scores[[*places, "dataset"]]).isin(best))
 
 
 def twin_of(model: str) -> tuple[str, str]:

@@ -174,8 +174,10 @@ def between(values: pd.DataFrame, name: str) -> tuple[float, float, float, float
     scale = [each for each in (*FLOORS, CEILING) if each in values]
     shared = values[list(dict.fromkeys([name, *scale]))].dropna()
     means = shared.mean()
-    floor = float(means.reindex(FLOORS).max()) if len(shared) else np.nan
     ceiling = float(means.get(CEILING, np.nan)) if len(shared) else np.nan
+    floors = means.reindex(FLOORS) if len(shared) else pd.Series([np.nan])
+    # the better of them is the nearer one: a true map of the pure twin has less on distractors than noise has
+    floor = float(floors.min() if ceiling < floors.min() else floors.max())
     mean = float(means[name]) if len(shared) else np.nan
     room = ceiling - floor
     return mean, floor, ceiling, (mean - floor) / room if abs(room) > 1e-9 else np.nan, len(shared)

@@ -10,6 +10,8 @@ from assay.models.claims import bar_for
 from assay.protocols.grid.frames import number, once
 from assay.protocols.grid.yardstick import known_answers
 
+COLUMNS = ("model", "mode", "right", "follows", "of", "needed", "worst", "holds")
+_UNLIKELY = 0.001  # that a bucket's samples show a twin to fail which does not; there are 38 buckets
 _SAYS = {"pure": "truth", "spur": "shortcut"}
 
 
@@ -18,7 +20,7 @@ def twin_table(rows: pd.DataFrame) -> pd.DataFrame:
 
     `needed` is the share that twins of this family must reach (`assay.models.claims`); a pure twin answers for pure
     samples only, since nothing was asked of it on others. On its own data a twin must hold in every bucket too, as far
-    as the samples can show that it does not: `worst` is the bucket that it follows least.
+    as the samples can show that it does not: `worst` is the bucket that speaks most against it.
     """
     twins = once(rows[rows["twin"] != ""], ["model", "mode", "sample"])
     known = known_answers(twins)
@@ -29,22 +31,27 @@ def twin_table(rows: pd.DataFrame) -> pd.DataFrame:
         follows = float(followed.mean())
         bar = bar_for(str(model))
         needed = bar.overall if twin == mode else bar.follows if twin == "spur" else float("nan")
-        buckets = followed.groupby(level=0).agg(["mean", "sum", "size"]).sort_values("mean", kind="stable")
-        worst = buckets.iloc[0]
-        fails = twin == mode and _shown_below(int(worst["sum"]), int(worst["size"]), bar.each)
+        buckets = followed.groupby(level=0).agg(["sum", "size"])
+        chance = pd.Series(stats.binom.cdf(buckets["sum"], buckets["size"], bar.each), index=buckets.index)
+        worst = chance.idxmin()
+        fails = twin == mode and chance[worst] < _UNLIKELY
         found.append(
             {
                 "model": model, "mode": mode, "right": float((group["answer"] == group["expected"]).mean()),
                 "follows": follows, "of": len(group), "needed": needed,
-                "worst": f"{buckets.index[0]} {worst['mean']:.0%}", "holds": not (follows < needed - 1e-9 or fails),
+                "worst": f"{worst} {buckets.loc[worst, 'sum'] / buckets.loc[worst, 'size']:.0%}",
+                "holds": not (follows < needed - 1e-9 or fails),
+                "missed": _missed(follows, needed, f"{worst}", *buckets.loc[worst], bar.each if fails else None),
             }
         )  # fmt: skip
-    return pd.DataFrame(found, columns=["model", "mode", "right", "follows", "of", "needed", "worst", "holds"])
+    return pd.DataFrame(found, columns=[*COLUMNS, "missed"])
 
 
-def _shown_below(followed: int, of: int, needed: float) -> bool:
-    """Whether a bucket's few samples show that a twin follows its mechanism there less often than is asked of it."""
-    return float(stats.binom.cdf(followed, of, needed)) < 0.001  # one in a thousand, for there are 38 buckets
+def _missed(follows: float, needed: float, bucket: str, followed: int, of: int, each: float | None) -> str:
+    """Which of the bars a twin missed, in words."""
+    overall = f"{needed:.0%} needed" if follows < needed - 1e-9 else ""
+    where = f"in bucket {bucket} on {followed} of {of}, {each:.0%} needed there" if each is not None else ""
+    return "; ".join(filter(None, (overall, where)))
 
 
 def unproven(rows: pd.DataFrame) -> dict[str, str]:
@@ -52,7 +59,7 @@ def unproven(rows: pd.DataFrame) -> dict[str, str]:
     table = twin_table(rows)
     return {
         row["model"]: f"{row['model']} follows its mechanism on {row['follows']:.1%} of {row['of']} {row['mode']} "
-        f"samples only ({row['needed']:.0%} needed; worst bucket {row['worst']})"
+        f"samples only ({row['missed']})"
         for row in table[~table["holds"]].to_dict("records")
     }
 
@@ -64,8 +71,7 @@ def twin_finding(rows: pd.DataFrame) -> Finding | None:
     failed = table[~table["holds"]]
     cautions = [
         f"{row['model']} does not hold up: it says what its mechanism says on {row['follows']:.1%} of {row['of']} "
-        f"{row['mode']} samples (worst bucket {row['worst']}), {row['needed']:.0%} are needed. Read everything about "
-        "it with that in mind."
+        f"{row['mode']} samples only ({row['missed']}). Read everything about it with that in mind."
         for row in failed.to_dict("records")
     ]
     well = "Every twin of this run answered as its mechanism does, as often as is asked of its family."
@@ -75,10 +81,10 @@ def twin_finding(rows: pd.DataFrame) -> Finding | None:
         "whatever matches the words for spur), by the independent executor. On the other samples a twin's own truth "
         "is unknown: own_mass and own_words leave them out. `assay train` verifies by intervention as well.",
         sentences=tuple(cautions) or (well,),
-        columns=tuple(table.columns),
+        columns=COLUMNS,
         rows=tuple(
             (m, mode, right, follows, int(of), number(needed), worst, "yes" if holds else "no")
-            for m, mode, right, follows, of, needed, worst, holds in table.itertuples(index=False, name=None)
+            for m, mode, right, follows, of, needed, worst, holds, _ in table.itertuples(index=False, name=None)
         ),
         section="The models",
         cautions=tuple(cautions),
