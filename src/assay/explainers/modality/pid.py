@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from assay.kernel.errors import BadInput
 
@@ -124,12 +123,14 @@ def _solved(system: Table, wanted: Table) -> Table:
     A ridge as small as rounding makes it positive definite, and it moves the solution in those directions alone; least
     squares, which need none, take several times as long.
     """
+    from scipy.linalg import cho_factor, cho_solve  # a fifth of a second that `assay ls` need not pay
+
     unit = 1 / np.sqrt(np.maximum(np.diag(system), np.finfo(np.float64).tiny))  # near the boundary entries span decades
     scaled = unit[:, None] * system * unit
     ridge = scaled + 1e-13 * np.eye(len(scaled))
     try:
         return unit * cho_solve(cho_factor(ridge, check_finite=False), unit * wanted, check_finite=False)
-    except LinAlgError:
+    except np.linalg.LinAlgError:
         return unit * np.linalg.lstsq(scaled, unit * wanted, rcond=1e-13)[0]
 
 

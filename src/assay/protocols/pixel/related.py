@@ -20,7 +20,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import rankdata
 
 from assay.kernel.row import Outcomes
 from assay.kernel.sample import Sample
@@ -129,6 +128,8 @@ def _without_noise(drops: Values) -> Values:
 
 def _spearman(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> float:
     """Of few values, ties sharing ranks; NaN where one side is constant."""
+    from scipy.stats import rankdata  # half a second that `assay ls` need not pay
+
     x, y = rankdata(a), rankdata(b)
     x, y = x - x.mean(), y - y.mean()
     scale = np.sqrt((x**2).sum() * (y**2).sum())
