@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -34,8 +35,26 @@ class Rounded(Run):
 
     whole: Run
     rows: str
+    name: str
+
+    @cached_property
+    def manifest(self) -> dict[str, Any]:
+        """What a run lacks, its record lacks; what is left out on purpose is not missing."""
+        parts = [run.manifest for run in getattr(self.whole, "runs", (self.whole,))]
+        merged = {
+            key: {name: value for part in parts for name, value in part[key].items()}
+            for key in ("models", "mechanisms", "datasets")
+        }
+        lacking = {cell for run in getattr(self.whole, "runs", (self.whole,)) for cell in missing(run)}
+        cells = sorted({*self.kept["cell"], *lacking})
+        refusals = [refusal for part in parts for refusal in part["refusals"]]
+        return {**parts[0], **merged, "cells": cells, "refusals": refusals, "name": self.name}
 
     def scores(self) -> pd.DataFrame:
+        return self.kept
+
+    @cached_property
+    def kept(self) -> pd.DataFrame:
         frame = self.whole.scores()
         frame = frame.query(self.rows, engine="python") if self.rows else frame
         frame = frame[frame.groupby(["explainer", "metric"])["value"].transform("count") > 0]
@@ -47,6 +66,10 @@ class Rounded(Run):
         return self.whole.details(metric)
 
 
+def missing(run: Run) -> set[str]:
+    return set(run.manifest["cells"]) - set(run.cells())
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out")
@@ -55,26 +78,23 @@ def main() -> None:
     asked = parser.parse_args()
     runs = [load_run(name) for name in asked.runs]
     whole = Joined.of(runs)
-    kept = record(Rounded(whole.store, whole, asked.rows), asked.out, DETAILS.get(whole.spec["protocol"]["name"], ()))
+    name = " + ".join(run.manifest["name"] for run in runs)
+    rounded = Rounded(whole.store, whole, asked.rows, name)
+    kept = record(rounded, asked.out, DETAILS.get(whole.spec["protocol"]["name"], ()))
     if len(runs) > 1:
-        _as_one(runs, whole, Store(asked.out))
+        _as_one(runs, whole, Store(asked.out), name)
     print(f"{len(kept.scores())} rows in {asked.out}")
 
 
-def _as_one(runs: list[Run], whole: Run, store: Store) -> None:
+def _as_one(runs: list[Run], whole: Run, store: Store, name: str) -> None:
     """What the record says about itself: models, data and explainers of all runs, and what they show together."""
     listed = {
         key: list({str(each): each for run in runs for each in run.spec[key]}.values())
         for key in ("models", "datasets", "explainers")
     }
     spec = {key: value for key, value in runs[0].spec.items() if key != "limit"}  # runs may differ in it
-    store.write_json("spec.json", {**spec, **listed})
-    manifest = store.read_json("manifest.json")
-    for key in ("models", "mechanisms", "datasets"):
-        manifest[key] = {name: value for run in runs for name, value in run.manifest[key].items()}
-    for key in ("cells", "refusals"):
-        manifest[key] = [each for run in runs for each in run.manifest[key]]
-    store.write_json("manifest.json", manifest)
+    about = "; ".join(run.spec["about"] for run in runs)
+    store.write_json("spec.json", {**spec, **listed, "name": name, "about": about})
     protocol = protocol_of(whole)
     beside = protocol.paper(whole).findings(f"Beside paper {protocol.paper_number}")
     store.write_json("findings.json", [finding.plain() for finding in (*protocol.findings(whole), *beside)])
