@@ -32,16 +32,17 @@ def twin_table(rows: pd.DataFrame) -> pd.DataFrame:
         bar = bar_for(str(model))
         needed = bar.overall if twin == mode else bar.follows if twin == "spur" else float("nan")
         buckets = followed.groupby(level=0).agg(["sum", "size"])
-        chance = pd.Series(stats.binom.cdf(buckets["sum"], buckets["size"], bar.each), index=buckets.index)
-        worst = chance.idxmin()
+        chance = stats.binom.cdf(buckets["sum"].to_numpy(), buckets["size"].to_numpy(), bar.each)
+        worst = int(chance.argmin())
+        bucket, right, of = str(buckets.index[worst]), int(buckets["sum"].iloc[worst]), int(buckets["size"].iloc[worst])
         fails = twin == mode and chance[worst] < _UNLIKELY
         found.append(
             {
                 "model": model, "mode": mode, "right": float((group["answer"] == group["expected"]).mean()),
                 "follows": follows, "of": len(group), "needed": needed,
-                "worst": f"{worst} {buckets.loc[worst, 'sum'] / buckets.loc[worst, 'size']:.0%}",
+                "worst": f"{bucket} {right / of:.0%}",
                 "holds": not (follows < needed - 1e-9 or fails),
-                "missed": _missed(follows, needed, f"{worst}", *buckets.loc[worst], bar.each if fails else None),
+                "missed": _missed(follows, needed, bucket, right, of, bar.each if fails else None),
             }
         )  # fmt: skip
     return pd.DataFrame(found, columns=[*COLUMNS, "missed"])
