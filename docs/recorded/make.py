@@ -34,18 +34,19 @@ class Rounded(Run):
     """A run as it is kept: fewer digits, and only rows that say something."""
 
     whole: Run
+    runs: tuple[Run, ...]
     rows: str
     name: str
 
     @cached_property
     def manifest(self) -> dict[str, Any]:
         """What a run lacks, its record lacks; what is left out on purpose is not missing."""
-        parts = [run.manifest for run in getattr(self.whole, "runs", (self.whole,))]
+        parts = [run.manifest for run in self.runs]
         merged = {
             key: {name: value for part in parts for name, value in part[key].items()}
             for key in ("models", "mechanisms", "datasets")
         }
-        lacking = {cell for run in getattr(self.whole, "runs", (self.whole,)) for cell in missing(run)}
+        lacking = {cell for run in self.runs for cell in set(run.manifest["cells"]) - set(run.cells())}
         cells = sorted({*self.kept["cell"], *lacking})
         refusals = [refusal for part in parts for refusal in part["refusals"]]
         return {**parts[0], **merged, "cells": cells, "refusals": refusals, "name": self.name}
@@ -66,10 +67,6 @@ class Rounded(Run):
         return self.whole.details(metric)
 
 
-def missing(run: Run) -> set[str]:
-    return set(run.manifest["cells"]) - set(run.cells())
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out")
@@ -79,7 +76,7 @@ def main() -> None:
     runs = [load_run(name) for name in asked.runs]
     whole = Joined.of(runs)
     name = " + ".join(run.manifest["name"] for run in runs)
-    rounded = Rounded(whole.store, whole, asked.rows, name)
+    rounded = Rounded(whole.store, whole, tuple(runs), asked.rows, name)
     kept = record(rounded, asked.out, DETAILS.get(whole.spec["protocol"]["name"], ()))
     if len(runs) > 1:
         _as_one(runs, whole, Store(asked.out), name)

@@ -133,6 +133,12 @@ def test_an_altered_record_is_refused_and_an_older_one_read(tmp_path: Path) -> N
             ask(load_run(tmp_path / "record"))
         assert load_run(tmp_path / "record").damaged() == [name]
         path.write_bytes(sound)
+    details = tmp_path / "record" / "details.safetensors"
+    sound = details.read_bytes()
+    details.unlink()
+    with pytest.raises(BadInput, match=r"details\.safetensors is missing"):
+        load_run(tmp_path / "record").details("end")
+    details.write_bytes(sound)
     kept.store.write_json("manifest.json", {k: v for k, v in kept.manifest.items() if k != "recorded"})
     older = load_run(tmp_path / "record")
     pd.testing.assert_frame_equal(older.scores(), whole)
