@@ -160,6 +160,7 @@ def test_a_dose_without_scores_is_not_one_that_is_missed() -> None:
     assert detection_threshold(curve)["x"] == 0.5
     [found] = dose_findings(pd.concat([rows, silent]), "RQ1")
     assert "oracle has no scores at dose 0.5: no threshold of t." in found.sentences
+    assert "oracle" not in {series.name for series in found.figures[0].series}
     said = {(row[0], row[1]): row[-2] for row in found.rows}
     assert said == {("oracle", 0.5): "no scores", ("oracle", 1.0): "yes", ("x", 0.5): "yes", ("x", 1.0): "yes"}
 

@@ -93,7 +93,8 @@ def dose_findings(scores: pd.DataFrame, section: str) -> Iterator[Finding]:
         threshold = detection_threshold(curve)
         ranked = sorted(threshold.index, key=lambda name: (is_control(name), np.nan_to_num(threshold[name], nan=2.0)))
         sentences = [_sentence(name, family, curve[curve["explainer"] == name], threshold[name]) for name in ranked]
-        scored = curve.dropna(subset="auc")
+        # a line across doses without scores would show what nobody has seen
+        scored = curve[curve.groupby("explainer")["auc"].transform("count") == curve["dose"].nunique()]
         series = [
             Series(str(name), *(tuple(group[c].tolist()) for c in ("dose", "auc", "low", "high")))
             for name, group in scored.groupby("explainer")
