@@ -30,8 +30,7 @@ def compare(scores: pd.DataFrame) -> Comparison:
     What the other families say to the same claims is a table of its own.
     """
     rows, published = tidy(scores), load("grid")
-    there = sorted(families(rows), key=lambda name: (PREFERRED.index(base) if (base := name.split(" ")[0]) in PREFERRED
-                                                     else len(PREFERRED), name))  # fmt: skip
+    there = sorted(families(rows), key=_preference)
     accuracies = tuple(accuracy_tables(rows, published))
     if not there:
         nothing = Claim(
@@ -42,6 +41,12 @@ def compare(scores: pd.DataFrame) -> Comparison:
     told = {family: _claims(scores, rows, family, published) for family in there}
     others = (_families(told),) if len(there) > 1 else ()
     return Comparison(told[there[0]], (*others, *accuracies, *score_tables(rows, there[0], published)))
+
+
+def _preference(family: str) -> int:
+    """gridprog is one in any world: `gridprog (6×6 of 16 px)`."""
+    base = family.split(" ")[0]
+    return PREFERRED.index(base) if base in PREFERRED else len(PREFERRED)
 
 
 def _claims(scores: pd.DataFrame, rows: pd.DataFrame, family: str, published: Published) -> tuple[Claim, ...]:

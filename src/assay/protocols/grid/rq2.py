@@ -141,7 +141,7 @@ def _scale(rows: pd.DataFrame, family: str, which: Scenario) -> Finding:
         values = mine.pivot_table(index="sample", columns="explainer", values="value", aggfunc="first")
         asked = mine.groupby("explainer")["sample"].nunique()
         for name in _explainers(rows, metric):
-            mean, floor, ceiling, place, used = between(values, name)
+            mean, floor, ceiling, place, used = placed(values, name)
             table.append((metric, name, number(mean), f"{used}/{asked[name]}", *map(number, (floor, ceiling, place))))
             places.setdefault(name, {})[metric] = place
         if silent := sorted(set(asked.index) - set(values.columns)):
@@ -166,7 +166,7 @@ def _scale(rows: pd.DataFrame, family: str, which: Scenario) -> Finding:
     )
 
 
-def between(values: pd.DataFrame, name: str) -> tuple[float, float, float, float, int]:
+def placed(values: pd.DataFrame, name: str) -> tuple[float, float, float, float, int]:
     """Mean of an explainer, its floor, its ceiling, its place between them, and on how many samples.
 
     `values` (samples × explainers). Without floors or ceiling there is no place, only the mean.

@@ -216,9 +216,9 @@ def _against_exact(blocks: pd.DataFrame) -> Finding:
         about="`exact`: the same score for the symbolic executor (for spur twins: for one that matches words) on the "
         "same samples. `dividend`: its exact two-modality dividend 1 - v(image) - v(question) + v(nothing). "
         "`answerable`: how many of the questions have an answer about another sample's image; for the others the "
-        "executor guesses as the answers are spread, and what a network says to them is up to the network, so few of "
-        "them leave a score far from the exact one without any fault of the method. Intervals are of the mean over "
-        "blocks, where there are three or more; `samples` are those in blocks that have a score.",
+        "executor guesses as the answers are spread, and what a network says to them is up to the network: where "
+        "`answerable` is small, a score may lie far from the exact one without any fault of the method. Intervals are "
+        "of the mean over blocks, where there are three or more; `samples` are those in blocks that have a score.",
         sentences=tuple(sentences),
         columns=("family", "scenario", "explainer", "bucket", "samples", "blocks", "score", "low", "high", "exact",
                  "dividend", "answerable"),
