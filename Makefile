@@ -11,13 +11,13 @@ export NO_MKDOCS_2_WARNING := 1
 setup: $(STAMP)
 
 $(STAMP): pyproject.toml constraints.txt
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Assay needs Python 3.11 or newer: make PYTHON=python3.12 setup")'
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Karat needs Python 3.11 or newer: make PYTHON=python3.12 setup")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	@touch $(STAMP)
 
 demo: $(STAMP)
-	$(BIN)/assay demo
+	$(BIN)/karat demo
 
 # The same examples every time; `pytest` alone tries new ones.
 test: $(STAMP)

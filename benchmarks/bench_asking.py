@@ -21,18 +21,18 @@ from side_by_side import compared, in_turns, median, size
 from torch import Tensor, nn
 from torchvision.models import resnet18
 
-from assay.datasets.grid.generate import generate
-from assay.explainers.interaction import MultiShap
-from assay.explainers.perturbation import Lime, Occlusion, Rise
-from assay.explainers.shapley import KernelShap
-from assay.kernel.sample import Sample
-from assay.models import load_model
-from assay.models.classifier import classifier
-from assay.models.preprocessing import Preprocessing
-from assay.probe import Game, Session, Zero, shapley
-from assay.probe.estimators import kernelshap, permutation, regression
-from assay.probe.evaluator import Evaluator
-from assay.probe.exact import coalitions, shapley_interactions, shapley_values
+from karat.datasets.grid.generate import generate
+from karat.explainers.interaction import MultiShap
+from karat.explainers.perturbation import Lime, Occlusion, Rise
+from karat.explainers.shapley import KernelShap
+from karat.kernel.sample import Sample
+from karat.models import load_model
+from karat.models.classifier import classifier
+from karat.models.preprocessing import Preprocessing
+from karat.probe import Game, Session, Zero, shapley
+from karat.probe.estimators import kernelshap, permutation, regression
+from karat.probe.evaluator import Evaluator
+from karat.probe.exact import coalitions, shapley_interactions, shapley_values
 
 BATCH = 64
 
@@ -238,7 +238,7 @@ def errors() -> None:
     assert np.allclose(shapley(Game(lambda v, t: tables[0][v @ powers], n)).values, shapley_values(tables[0]))
 
     print("  pair interactions (8 x 4), mean squared error over that of shapiq's permutation sampling")
-    from assay.explainers.interaction.pair_regression import pair_regression
+    from karat.explainers.interaction.pair_regression import pair_regression
 
     def pair_truth(table: np.ndarray) -> np.ndarray:
         return shapley_interactions(table)[:8, 8:]

@@ -22,12 +22,12 @@ import timm
 import torch
 from side_by_side import compared, in_turns, median, resident, size
 
-from assay.explainers.attention import Gar, Generic, GradRollout, Rollout
-from assay.explainers.relevance import AttnLrp
-from assay.kernel.sample import Sample
-from assay.models.classifier import classifier
-from assay.models.vlm import vlm
-from assay.probe import Session, trace
+from karat.explainers.attention import Gar, Generic, GradRollout, Rollout
+from karat.explainers.relevance import AttnLrp
+from karat.kernel.sample import Sample
+from karat.models.classifier import classifier
+from karat.models.vlm import vlm
+from karat.probe import Session, trace
 from tests.models.tiny_llava import make_module, make_processor
 from tests.twins import attention_rules as rules
 
@@ -44,8 +44,8 @@ def vit() -> tuple[Any, list[Sample], list[str]]:
 
 
 def tiny_vlm() -> tuple[Any, list[Sample], list[str]]:
-    from assay.models.gridvlm.build import make_model
-    from assay.models.gridvlm.build import make_processor as grid_processor
+    from karat.models.gridvlm.build import make_model
+    from karat.models.gridvlm.build import make_processor as grid_processor
 
     torch.manual_seed(0)
     model = vlm(make_model().eval(), grid_processor(), name="gridvlm")

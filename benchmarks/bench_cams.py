@@ -27,12 +27,12 @@ from pytorch_grad_cam.utils.reshape_transforms import vit_reshape_transform
 from pytorch_grad_cam.utils.svd_on_activations import get_2d_projection_with_sign_correction
 from side_by_side import compared, in_turns, median, resident, size
 
-from assay.explainers import cam
-from assay.explainers.gradient import IntegratedGradients
-from assay.kernel.sample import Sample
-from assay.models.classifier import Classifier, classifier
-from assay.models.preprocessing import Preprocessing
-from assay.probe import Session
+from karat.explainers import cam
+from karat.explainers.gradient import IntegratedGradients
+from karat.kernel.sample import Sample
+from karat.models.classifier import Classifier, classifier
+from karat.models.preprocessing import Preprocessing
+from karat.probe import Session
 
 
 class EigenCAM(peer.EigenCAM):

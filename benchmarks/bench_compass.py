@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from side_by_side import compared, in_turns, size
 
-from assay.metrics import compass, direction_error
+from karat.metrics import compass, direction_error
 
 SECTORS, SIGMA = 8, 1.2
 
@@ -72,7 +72,7 @@ def main() -> None:
     compared(what, "a loop over samples", *taken, "within 1e-7", "≥ 20")
     print(f"{asked.maps} maps of 24 × 24, projection and metrics, results equal")
     print(f"  loop over samples {1e6 * loop / asked.maps:8.1f} µs a map")
-    print(f"  assay             {1e6 * ours / asked.maps:8.1f} µs a map   {loop / ours:.1f} times faster (asked: 20)")
+    print(f"  karat             {1e6 * ours / asked.maps:8.1f} µs a map   {loop / ours:.1f} times faster (asked: 20)")
     trace(ours / asked.maps)
 
 
@@ -80,9 +80,9 @@ def trace(readout: float) -> None:
     """The cheapest trace there is here (one forward, no gradients, one layer) on the smallest model that ships."""
     import torch
 
-    from assay.datasets.spatial import GridRelations
-    from assay.models import load_model
-    from assay.probe.session import Session
+    from karat.datasets.spatial import GridRelations
+    from karat.models import load_model
+    from karat.probe.session import Session
 
     torch.set_num_threads(1)
     samples = GridRelations(64).load(0, 64)

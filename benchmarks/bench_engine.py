@@ -18,14 +18,14 @@ from typing import Any
 import numpy as np
 from side_by_side import compared, size
 
-from assay.datasets.arrays import Arrays
-from assay.engine.run import run
-from assay.explainers.control import Edges
-from assay.kernel.spec import Spec
-from assay.metrics.localization import CorrectedMass, OtsuIoU, RelevanceMass, Spuriousity
-from assay.metrics.ranking import Hit
-from assay.models.blackbox import blackbox
-from assay.probe.session import Session
+from karat.datasets.arrays import Arrays
+from karat.engine.run import run
+from karat.explainers.control import Edges
+from karat.kernel.spec import Spec
+from karat.metrics.localization import CorrectedMass, OtsuIoU, RelevanceMass, Spuriousity
+from karat.metrics.ranking import Hit
+from karat.models.blackbox import blackbox
+from karat.probe.session import Session
 
 N, SIDE, BATCH, SHARD, ROUNDS = size(10_000, 1000), 64, 100, 1000, size(3, 1)
 METRICS = (RelevanceMass(), CorrectedMass(), OtsuIoU(), Spuriousity(), Hit())
@@ -102,15 +102,15 @@ def main() -> None:
             aim = "" if "maps" in what else "≥ 0.95"
             compared(f"{what}, {N:,} samples", "a bare loop", times, bare, "values equal", aim)
     for arguments in (["--help"], ["ls"]):
-        command = [sys.executable, "-c", "from assay.cli.main import main; main()", *arguments]
+        command = [sys.executable, "-c", "from karat.cli.main import main; main()", *arguments]
         times = []
         for _ in range(ROUNDS):
             began = time.perf_counter()
             subprocess.run(command, capture_output=True, check=True)
             times.append(time.perf_counter() - began)
-        print(f"assay {arguments[0]:8}       {statistics.median(times):6.2f} s  (allowed 0.50)")
+        print(f"karat {arguments[0]:8}       {statistics.median(times):6.2f} s  (allowed 0.50)")
         compared(
-            f"assay {arguments[0]}, seconds by the clock", "half a second", times, [0.5] * ROUNDS, "no peer", "≥ 1"
+            f"karat {arguments[0]}, seconds by the clock", "half a second", times, [0.5] * ROUNDS, "no peer", "≥ 1"
         )
 
 

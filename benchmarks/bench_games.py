@@ -20,8 +20,8 @@ import torch
 from side_by_side import compared, in_turns, median, size
 from torch import Tensor, nn
 
-from assay.probe import Evaluator, Game, ask, interaction_index, interaction_matrix, shapley
-from assay.probe.exact import coalitions
+from karat.probe import Evaluator, Game, ask, interaction_index, interaction_matrix, shapley
+from karat.probe.exact import coalitions
 
 PLAYERS = 25
 TUNED_ON = 5  # the features of `regression` were chosen while looking at the first five images: these are left out

@@ -24,8 +24,8 @@ import numpy.typing as npt
 from PIL import Image, ImageDraw
 from side_by_side import compared, size
 
-from assay.datasets.grid import generate
-from assay.datasets.grid.sample import GridSample
+from karat.datasets.grid import generate
+from karat.datasets.grid.sample import GridSample
 
 SIZE, CELL = 6, 64
 COLOURS = {"red": (255, 0, 0), "green": (0, 128, 0), "blue": (0, 0, 255), "yellow": (255, 255, 0)}

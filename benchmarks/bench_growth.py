@@ -20,16 +20,16 @@ from typing import Any
 import numpy as np
 from side_by_side import compared, in_turns, median, size
 
-from assay.datasets.grid import generate
-from assay.engine.cost import Costs, Work, simulate
-from assay.engine.run import run
-from assay.explainers.gradient import IntegratedGradients
-from assay.kernel.spec import Spec
-from assay.metrics import relevance_mass, spuriousity, weighted_iou
-from assay.metrics.ranking import KS, WEIGHTS
-from assay.metrics.synergy import synergy
-from assay.models import load_model
-from assay.probe import Game, Session, shapley
+from karat.datasets.grid import generate
+from karat.engine.cost import Costs, Work, simulate
+from karat.engine.run import run
+from karat.explainers.gradient import IntegratedGradients
+from karat.kernel.spec import Spec
+from karat.metrics import relevance_mass, spuriousity, weighted_iou
+from karat.metrics.ranking import KS, WEIGHTS
+from karat.metrics.synergy import synergy
+from karat.models import load_model
+from karat.probe import Game, Session, shapley
 from tests.twins import localization as twins
 
 TWIN = "equal to a slow twin at the smallest"

@@ -1,6 +1,6 @@
 """Localisation metrics side by side with Quantus: processor time per map, on one core, in one run.
 
-Assay scores all maps; Quantus scores the first few of the same maps (it takes milliseconds each) and its time is
+Karat scores all maps; Quantus scores the first few of the same maps (it takes milliseconds each) and its time is
 divided by their number. Values are compared on those few before anything is timed.
 """
 
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from side_by_side import compared, in_turns, median, size, skipped
 
-from assay import metrics
+from karat import metrics
 
 Ours = Callable[[Any, Any], Any]
 FIVE: dict[str, Ours] = {
@@ -144,7 +144,7 @@ def main() -> None:
         print(f"{name:16s} {median(each[name]) * 1e3:8.3f} ms a map, {seconds / len(maps) * 1e3:8.3f} of many{more}")
     together = sum(median(each[name]) for name in FIVE)
     print(f"{'the five':16s} {together * 1e3:8.3f} ms a map\n")
-    print(f"{'assay':16s} {'peer':32s} {'ms a map':>9s} {'ratio':>7s}   values")
+    print(f"{'karat':16s} {'peer':32s} {'ms a map':>9s} {'ratio':>7s}   values")
     for name, peer, *_ in PEERS:
         if peer in each:
             cost = median(each[peer])

@@ -20,14 +20,14 @@ import numpy as np
 import torch
 from side_by_side import compared, in_turns, median, size
 
-from assay.datasets.shortcut import ShortcutDataset
-from assay.explainers.cam import GradCam
-from assay.explainers.gradient import Deconvnet, Gradient, GuidedBackprop, InputXGradient
-from assay.models import load_model
-from assay.models.pixelnet.dominance import answers
-from assay.probe import estimators
-from assay.probe.planted import Effort, Planted, planted
-from assay.probe.session import Session
+from karat.datasets.shortcut import ShortcutDataset
+from karat.explainers.cam import GradCam
+from karat.explainers.gradient import Deconvnet, Gradient, GuidedBackprop, InputXGradient
+from karat.models import load_model
+from karat.models.pixelnet.dominance import answers
+from karat.probe import estimators
+from karat.probe.planted import Effort, Planted, planted
+from karat.probe.session import Session
 
 ERROR, ORDERS = 0.01, 24
 SHARED = ("Gradient", "IxG", "Grad-CAM")

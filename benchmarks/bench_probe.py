@@ -16,12 +16,12 @@ import timm
 import torch
 from side_by_side import compared, in_turns, median, size
 
-from assay.kernel.sample import Sample
-from assay.models.classifier import classifier
-from assay.models.torch_model import TorchModel
-from assay.models.vlm import vlm
-from assay.probe import Session, trace
-from assay.probe.batches import take
+from karat.kernel.sample import Sample
+from karat.models.classifier import classifier
+from karat.models.torch_model import TorchModel
+from karat.models.vlm import vlm
+from karat.probe import Session, trace
+from karat.probe.batches import take
 from tests.models.tiny_llava import make_module, make_processor
 
 QUESTION = "how many red circles are left of blue squares?"

@@ -19,8 +19,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from side_by_side import compared, size, skipped
 
-from assay.report import report
-from assay.report.evidence import gather
+from karat.report import report
+from karat.report.evidence import gather
 from tests.report.chromium import BINARY, Browser
 from tests.report.runs import make_run
 
@@ -104,7 +104,7 @@ def main() -> None:
                 "search": choose("Search", ("red", "")),
                 "sort by disagreement of maps": choose("Sort by", ("maps", "")),
                 "sort by disagreement of scores": choose("Sort by", ("scores", "")),
-                "next sample": "ASSAY.browser.go(1)",
+                "next sample": "KARAT.browser.go(1)",
             }
             for name, act in acts.items():
                 clock, used = timed(browser, act)

@@ -22,18 +22,18 @@ import numpy as np
 import pandas as pd
 from side_by_side import compared, in_turns, median, size
 
-import assay
-from assay.engine.cost import Costs, Forecast, Work, simulate
-from assay.engine.events import duration
-from assay.engine.forecast import estimate, measured_costs
-from assay.engine.plan import plan
-from assay.engine.progress import measured_rates
-from assay.engine.run import run
-from assay.kernel.attribution import Attribution
-from assay.kernel.card import Card
-from assay.kernel.registry import build
-from assay.kernel.sample import Sample
-from assay.kernel.spec import Spec
+import karat
+from karat.engine.cost import Costs, Forecast, Work, simulate
+from karat.engine.events import duration
+from karat.engine.forecast import estimate, measured_costs
+from karat.engine.plan import plan
+from karat.engine.progress import measured_rates
+from karat.engine.run import run
+from karat.kernel.attribution import Attribution
+from karat.kernel.card import Card
+from karat.kernel.registry import build
+from karat.kernel.sample import Sample
+from karat.kernel.spec import Spec
 
 WORKERS = (1, 4, 16, 64, 256, 1000)
 LOADING = 60.0  # seconds to load a model of some billion parameters, an assumption; starting a worker is measured
@@ -123,12 +123,12 @@ def seconds_of_a_pass(probe: str) -> float:
 
     torch.set_num_threads(1)
     if probe == "gridvlm":
-        model: Any = assay.load_model("gridvlm.pure")
-        samples: list[Any] = assay.datasets.grid.generate("D2_M_F0_d0.7", 8)
+        model: Any = karat.load_model("gridvlm.pure")
+        samples: list[Any] = karat.datasets.grid.generate("D2_M_F0_d0.7", 8)
         answers = [str(sample.answer) for sample in samples]
     else:
-        from assay.models import classifier
-        from assay.models.preprocessing import Preprocessing
+        from karat.models import classifier
+        from karat.models.preprocessing import Preprocessing
 
         side = 224 if probe == "ViT-base" else 32
         module = _vit() if probe == "ViT-base" else _resnet()
@@ -154,7 +154,7 @@ def _resnet() -> Any:
 
 def core_hours(paper: Paper) -> float:
     """What the shipped spec of a paper asks for: declared passes, at the pace of one core here."""
-    spec = Spec.read(Path(assay.__file__).parent / "specs" / f"{paper.spec}.yaml")
+    spec = Spec.read(Path(karat.__file__).parent / "specs" / f"{paper.spec}.yaml")
     protocol: Any = build("protocol", spec.protocol.name, spec.protocol.parameters)
     explainers = [build("explainer", each.name, each.parameters) for each in spec.explainers]
     own = float(getattr(protocol, "passes", 0))

@@ -23,12 +23,12 @@ from bench_cams import SIX, quiet
 from pytorch_grad_cam.utils.model_targets import ClassifierOutputTarget
 from side_by_side import compared, in_turns, median, resident, size
 
-from assay.datasets.segmentation.scene import Scene, samples
-from assay.kernel.sample import Sample
-from assay.models.classifier import Classifier, classifier
-from assay.models.preprocessing import Preprocessing
-from assay.probe import Session
-from assay.protocols.semantic import Semantic
+from karat.datasets.segmentation.scene import Scene, samples
+from karat.kernel.sample import Sample
+from karat.models.classifier import Classifier, classifier
+from karat.models.preprocessing import Preprocessing
+from karat.probe import Session
+from karat.protocols.semantic import Semantic
 
 THRESHOLDS = (0.0, 0.3, 0.6)
 BATCH = 16

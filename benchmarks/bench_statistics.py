@@ -23,7 +23,7 @@ import numpy.typing as npt
 import pandas as pd
 from side_by_side import compared, median, size, skipped
 
-from assay.statistics import MixedModel, mixed_model
+from karat.statistics import MixedModel, mixed_model
 
 RANDOM = ("instance", "model", "dataset")
 R_SCRIPT = """

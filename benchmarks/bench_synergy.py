@@ -16,16 +16,16 @@ import numpy as np
 import torch
 from side_by_side import compared, size, skipped
 
-from assay.kernel.errors import BadInput
-from assay.kernel.registry import build
-from assay.kernel.sample import Sample
-from assay.metrics.synergy import macro_interaction, synergy
-from assay.models import load_model
-from assay.probe import interaction_index, macro_players
-from assay.probe.session import Session
-from assay.protocols.synergy import Synergy
-from assay.protocols.synergy.asking import MODALITIES, Explanation
-from assay.protocols.synergy.orders import ranking
+from karat.kernel.errors import BadInput
+from karat.kernel.registry import build
+from karat.kernel.sample import Sample
+from karat.metrics.synergy import macro_interaction, synergy
+from karat.models import load_model
+from karat.probe import interaction_index, macro_players
+from karat.probe.session import Session
+from karat.protocols.synergy import Synergy
+from karat.protocols.synergy.asking import MODALITIES, Explanation
+from karat.protocols.synergy.orders import ranking
 
 PAPER = 24
 PROTOCOL = Synergy()
@@ -104,7 +104,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=size(3, 1))
     options = parser.parse_args()
     torch.set_num_threads(1)
-    from assay.datasets.grid import generate
+    from karat.datasets.grid import generate
 
     samples = generate("D2_M_F0_d0.7", options.samples, seed=0, cell=16)
     compare("gridprog.pure", samples, "attention/rollout", options.repeats, cell=16)

@@ -29,7 +29,7 @@ from side_by_side import QUICK, RECORD
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent
-PACKAGES = ("assay", "numpy", "scipy", "pandas", "pyarrow", "torch", "torchvision", "timm", "transformers", "captum",
+PACKAGES = ("karat", "numpy", "scipy", "pandas", "pyarrow", "torch", "torchvision", "timm", "transformers", "captum",
             "grad-cam", "quantus", "shapiq", "statsmodels", "scikit-image", "pillow", "ray")  # fmt: skip
 
 # So that all of a script runs. A turn of the peer's on 200 images takes minutes: one in every round.
@@ -149,8 +149,8 @@ def page(kept: Path) -> str:
     lines = [
         "# Benchmarks",
         "",
-        "Assay beside its peers, both in the same process on the same inputs, in turns, results compared before times.",
-        "A ratio is the median cost of the peer over that of Assay (CPU time unless said otherwise): more is better.",
+        "Karat beside its peers, both in the same process on the same inputs, in turns, results compared before times.",
+        "A ratio is the median cost of the peer over that of Karat (CPU time unless said otherwise): more is better.",
         "The spread is over single turns. `make bench` runs everything again and writes this page.",
         "",
         f"Machine: {machine()}. Versions: {versions()}.",
@@ -186,7 +186,7 @@ def here() -> dict[str, str]:
 
 
 def commit() -> str:
-    """Of the code that is timed; Assay's version does not tell."""
+    """Of the code that is timed; Karat's version does not tell."""
     done = subprocess.run(["git", "describe", "--always", "--dirty"], capture_output=True, text=True, cwd=ROOT)
     return done.stdout.strip() or "unknown"
 

@@ -2,7 +2,7 @@
 
 A script prints what it likes; beside that it calls `compared` once for every ratio that is worth a row of the table
 that `benchmarks/run.py` makes of them all, and `skipped` for what it cannot do here. A record is one line of JSON in
-the file that ASSAY_BENCH_RECORD names.
+the file that KARAT_BENCH_RECORD names.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-RECORD = "ASSAY_BENCH_RECORD"  # the file that records go to; without it, nothing is kept
-QUICK = "ASSAY_BENCH_QUICK"  # set: every script in its shortest form, to see that it works
+RECORD = "KARAT_BENCH_RECORD"  # the file that records go to; without it, nothing is kept
+QUICK = "KARAT_BENCH_QUICK"  # set: every script in its shortest form, to see that it works
 
 T = TypeVar("T")
 Seconds = float | Sequence[float]  # one measurement, or several

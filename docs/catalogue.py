@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from assay.kernel.card import CAPABILITIES, Card
-from assay.kernel.references import bibtex, cited
-from assay.kernel.registry import registered
+from karat.kernel.card import CAPABILITIES, Card
+from karat.kernel.references import bibtex, cited
+from karat.kernel.registry import registered
 
 DOCS = Path(__file__).parent
 PICTURES = DOCS / "images" / "explainers"
@@ -57,7 +57,7 @@ def slug(card: Card) -> str:
 
 
 _EXPLAINERS = """Each links to a page with what it computes, what it needs of a model, its parameters, where it comes
-from and how it departs from there. `assay ls explainers` prints the same list. Pictures show a twin that reasons
+from and how it departs from there. `karat ls explainers` prints the same list. Pictures show a twin that reasons
 on one question of the grid world."""
 _METRICS = """Metrics on arrays. Read also [what each score can tell, and what it cannot](../concepts/scores.md). Scores
 that protocols make of whole explanations are listed with [the protocols](protocols.md)."""
@@ -90,7 +90,7 @@ def explainer_page(cls: Any) -> str:
         f"| needs of a model | {_needs(card, explain=True)} |",
         f"| gives | {gives} |",
         f"| forward passes per sample | {_cell(card.passes) or 'see its parameters'} |",
-        f"| install | {f'`assay[{card.extra}]`' if card.extra else 'nothing extra'} |",
+        f"| install | {f'`karat[{card.extra}]`' if card.extra else 'nothing extra'} |",
         f"| version | {card.version} |",
         "",
     ]
@@ -118,7 +118,7 @@ def _protocols() -> str:
     lines = [
         "# Protocols and their scores",
         "",
-        "What `assay ls protocols` lists, with every score a protocol gives.",
+        "What `karat ls protocols` lists, with every score a protocol gives.",
         "",
     ]
     for name, cls in sorted(registered("protocol").items()):
@@ -159,7 +159,7 @@ def _fenced(text: str) -> str:
 def _origin(card: Card) -> list[str]:
     lines = ["## Where it comes from", ""]
     if not card.citation:
-        lines += ["Assay's own.", ""]
+        lines += ["Karat's own.", ""]
     else:
         lines += [f"{card.citation}.", ""]
         lines += [f"- {text}" for text in cited(card.citation).values()]

@@ -1,4 +1,4 @@
-"""A page per run recorded with Assay, made whenever the docs are built (a MkDocs hook): what it shows, in words, the
+"""A page per run recorded with Karat, made whenever the docs are built (a MkDocs hook): what it shows, in words, the
 paper's claims beside it, and the whole report behind a link."""
 
 from __future__ import annotations
@@ -6,11 +6,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from assay.kernel.errors import AssayError
-from assay.kernel.finding import Finding
-from assay.protocols.paper import RECORDED, paper, papers
-from assay.report import report
-from assay.results.run import load_run
+from karat.kernel.errors import KaratError
+from karat.kernel.finding import Finding
+from karat.protocols.paper import RECORDED, paper, papers
+from karat.report import report
+from karat.results.run import load_run
 
 BESIDE = "Beside paper"  # sections that the claims below stand for
 LONGEST = 30  # rows of a table that a page has room for
@@ -74,7 +74,7 @@ def _claims(protocol: str) -> list[str]:
         return []
     try:
         comparison = paper(number)
-    except AssayError as error:
+    except KaratError as error:
         return ["", f"## The claims of paper {number}", "", str(error)]
     counted = ", ".join(f"{n} {verdict}" for verdict, n in comparison.counts().items())
     return ["", f"## The claims of paper {number}", "", f"{counted}.", "", *_table(comparison.findings("")[0])]

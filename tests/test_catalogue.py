@@ -9,10 +9,10 @@ from types import ModuleType
 
 import pytest
 
-from assay.kernel.references import bibtex, references
-from assay.kernel.registry import registered
-from assay.protocols.paper import paper
-from assay.results.run import load_run
+from karat.kernel.references import bibtex, references
+from karat.kernel.registry import registered
+from karat.protocols.paper import paper
+from karat.results.run import load_run
 
 DOCS = Path(__file__).parent.parent / "docs"
 

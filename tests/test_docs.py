@@ -18,10 +18,10 @@ BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 def test_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     if "runs/grid-quick" in page.read_text():
-        from assay.engine.run import run
-        from assay.kernel.spec import Spec
+        from karat.engine.run import run
+        from karat.kernel.spec import Spec
 
-        spec = Spec.read(ROOT / "src/assay/specs/grid-quick.yaml").override(["limit=5", "explainers=[control/oracle]"])
+        spec = Spec.read(ROOT / "src/karat/specs/grid-quick.yaml").override(["limit=5", "explainers=[control/oracle]"])
         run(spec, tmp_path / "runs/grid-quick", workers=0)
     names: dict[str, object] = {"__name__": "__main__"}  # a page is read from top to bottom: blocks build on each other
     for block in BLOCK.findall(page.read_text()):

@@ -5,31 +5,31 @@ from __future__ import annotations
 import importlib
 import pkgutil
 
-import assay
+import karat
 
 
 def test_functions_are_not_shadowed_by_their_modules() -> None:
     for room in ("metrics", "models", "probe", "datasets.grid", "statistics", "report"):
-        package = importlib.import_module(f"assay.{room}")
+        package = importlib.import_module(f"karat.{room}")
         for module in pkgutil.iter_modules(package.__path__):
             importlib.import_module(f"{package.__name__}.{module.name}")
     for name in ("relevance_mass", "otsu_iou", "spuriousity", "hit", "weighted_iou", "compass", "direction_error",
                  "synergy", "insertion", "deletion"):  # fmt: skip
-        assert callable(getattr(assay.metrics, name)), name
+        assert callable(getattr(karat.metrics, name)), name
     for name in ("Game", "shapley", "interaction_index", "trace", "Session"):
-        assert callable(getattr(assay.probe, name)), name
+        assert callable(getattr(karat.probe, name)), name
     for name in ("blackbox", "classifier", "vlm", "load_model"):
-        assert callable(getattr(assay.models, name)), name
+        assert callable(getattr(karat.models, name)), name
     for name in ("generate", "audit", "render", "export"):
-        assert callable(getattr(assay.datasets.grid, name)), name
-    assert callable(assay.report.report)
-    assert callable(assay.statistics.mixed_model)
-    assert callable(assay.run)
-    assert callable(assay.explain)
-    assert callable(assay.load_run)
-    assert callable(assay.load_model)
+        assert callable(getattr(karat.datasets.grid, name)), name
+    assert callable(karat.report.report)
+    assert callable(karat.statistics.mixed_model)
+    assert callable(karat.run)
+    assert callable(karat.explain)
+    assert callable(karat.load_run)
+    assert callable(karat.load_model)
 
 
 def test_every_public_name_is_there() -> None:
-    for name in assay.__all__:
-        assert getattr(assay, name) is not None
+    for name in karat.__all__:
+        assert getattr(karat, name) is not None

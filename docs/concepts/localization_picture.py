@@ -7,10 +7,10 @@ from pathlib import Path
 import matplotlib
 import numpy as np
 
-from assay import metrics
+from karat import metrics
 
 matplotlib.use("svg")
-matplotlib.rcParams["svg.hashsalt"] = "assay"
+matplotlib.rcParams["svg.hashsalt"] = "karat"
 import matplotlib.pyplot as plt  # noqa: E402 - after the backend is chosen
 
 SIZE = 48

@@ -11,7 +11,7 @@ import numpy as np
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
-import assay
+import karat
 
 HERE = Path(__file__).parent
 INK = "#20242c"
@@ -21,7 +21,7 @@ TWIN = "gridvlm.pure"
 
 def recorded() -> dict[str, Any]:
     """Figures of the recorded run by title."""
-    findings = assay.load_run(Path(assay.__file__).parent / "recorded/audit").findings()
+    findings = karat.load_run(Path(karat.__file__).parent / "recorded/audit").findings()
     return {figure["title"]: figure for finding in findings for figure in finding.plain()["figures"]}
 
 

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from assay.datasets import grid
-from assay.kernel.attribution import resize_maps
-from assay.kernel.errors import AssayError
-from assay.kernel.registry import build, registered
-from assay.models import load_model
-from assay.probe.session import Session
+from karat.datasets import grid
+from karat.kernel.attribution import resize_maps
+from karat.kernel.errors import KaratError
+from karat.kernel.registry import build, registered
+from karat.models import load_model
+from karat.probe.session import Session
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
@@ -66,7 +66,7 @@ def main(names: list[str]) -> None:
                 continue
             try:
                 attribution = build("explainer", name, QUICK.get(name, {}))(session)[0]
-            except AssayError as error:
+            except KaratError as error:
                 print(f"{name} on {session.model.name}: {error}")
                 continue
             shown = attribution.visual

@@ -7,13 +7,13 @@ from pathlib import Path
 
 from PIL import Image
 
-from assay.datasets.spatial import GridRelations
-from assay.kernel.registry import build
-from assay.models import load_model
-from assay.probe.session import Session
-from assay.protocols.compass.overlay import Overlay, Sheet, panels
-from assay.protocols.compass.protocol import Compass
-from assay.protocols.compass.tables import LABELS, labels
+from karat.datasets.spatial import GridRelations
+from karat.kernel.registry import build
+from karat.models import load_model
+from karat.probe.session import Session
+from karat.protocols.compass.overlay import Overlay, Sheet, panels
+from karat.protocols.compass.protocol import Compass
+from karat.protocols.compass.tables import LABELS, labels
 
 EXPLAINERS = ("cam/gradcam", "attention/grad_rollout", "gradient/gradient_norm")
 WIDE = 1180

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import assay
-from assay.protocols.grid.picture import overlap_picture
+import karat
+from karat.protocols.grid.picture import overlap_picture
 
 METHODS = {"MultiViz": ("interaction/multiviz", {}), "MultiSHAP": ("interaction/multishap", {"budget": 4096})}
 
 
 def main() -> None:
-    [sample] = assay.datasets.grid.generate("D1_M_F0_d0.7", 1, seed=3, cell=32)
+    [sample] = karat.datasets.grid.generate("D1_M_F0_d0.7", 1, seed=3, cell=32)
     shown = {
-        f"{title}, {twin} twin": assay.explain(assay.load_model(f"gridnet.{twin}"), sample, name, **parameters)
+        f"{title}, {twin} twin": karat.explain(karat.load_model(f"gridnet.{twin}"), sample, name, **parameters)
         for title, (name, parameters) in METHODS.items()
         for twin in ("pure", "spur")
     }

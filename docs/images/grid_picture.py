@@ -11,8 +11,8 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
-import assay
-from assay.kernel.finding import Finding
+import karat
+from karat.kernel.finding import Finding
 
 HERE = Path(__file__).parent
 INK = "#20242c"
@@ -26,7 +26,7 @@ CONTROLS = ("control/oracle", "control/random")
 
 
 def finding(record: str, title: str) -> Finding:
-    found = assay.load_run(Path(assay.__file__).parent / "recorded" / record).findings()
+    found = karat.load_run(Path(karat.__file__).parent / "recorded" / record).findings()
     return next(each for each in found if each.title.startswith(title))
 
 

@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from assay.datasets.shortcut import ShortcutDataset, difference
-from assay.kernel.attribution import resize_maps
-from assay.kernel.registry import build
-from assay.models import load_model
-from assay.probe import Session
-from assay.probe.planted import Effort, planted
-from assay.protocols.pixel.protocol import ZOOM, close_up
+from karat.datasets.shortcut import ShortcutDataset, difference
+from karat.kernel.attribution import resize_maps
+from karat.kernel.registry import build
+from karat.models import load_model
+from karat.probe import Session
+from karat.probe.planted import Effort, planted
+from karat.protocols.pixel.protocol import ZOOM, close_up
 
 INK, PALE, PAPER, RED = (32, 36, 44), (110, 116, 126), (255, 255, 255), (214, 62, 40)
 SHOWN, SCALE, GAP, CELL = 9, 4, 10, 14

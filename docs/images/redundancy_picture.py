@@ -10,8 +10,8 @@ import numpy as np
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
-from assay.metrics import deletion, synergy
-from assay.probe import Game
+from karat.metrics import deletion, synergy
+from karat.probe import Game
 
 PATCHES, WORDS, DECISIVE = 20, 10, 2  # the first two of each modality carry the answer
 INK, WARM, COLD = "#20242c", "#d08a1d", "#5b7c99"

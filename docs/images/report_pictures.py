@@ -14,7 +14,7 @@ from PIL import Image
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parents[1]))
 
-from assay.report import report  # noqa: E402
+from karat.report import report  # noqa: E402
 from tests.report.chromium import Browser  # noqa: E402  the tests' browser is found from the root
 from tests.report.examples import cloud, grid, intervals, lines, long_bars, slopes  # noqa: E402
 
@@ -47,7 +47,7 @@ def main() -> None:
             browser.run(f"""(() => {{
               const place = document.createElement('div');
               place.style.cssText = 'width:{WIDE}px;background:#fff;padding:0';
-              place.append(ASSAY.plot.draw({json.dumps(plain)}, {WIDE}));
+              place.append(KARAT.plot.draw({json.dumps(plain)}, {WIDE}));
               document.body.replaceChildren(place);
               document.body.style.background = '#fff';
             }})()""")

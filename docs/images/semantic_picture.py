@@ -16,11 +16,11 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 from PIL import Image
 
-from assay.datasets.segmentation import Folder
-from assay.protocols.semantic import gallery
-from assay.protocols.semantic.choice import choose_configuration, curves
-from assay.protocols.semantic.sweep import SemanticSweep
-from assay.results.run import Run, load_run
+from karat.datasets.segmentation import Folder
+from karat.protocols.semantic import gallery
+from karat.protocols.semantic.choice import choose_configuration, curves
+from karat.protocols.semantic.sweep import SemanticSweep
+from karat.results.run import Run, load_run
 
 HERE = Path(__file__).parent
 COLOURS = {"cam/gradcam": "#d08a1d", "cam/layercam": "#5b7c99", "cam/eigencam": "#3f8f5f", "control/center": "#9aa0a8"}

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageDraw
 
-from assay.engine.check import Checked, grid_picture
+from karat.engine.check import Checked, grid_picture
 
 HEIGHT, WIDTH = 300, 480
 

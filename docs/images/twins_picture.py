@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-import assay
+import karat
 
 BUCKET, SEED, SIDE, GAP, TOP, FOOT = "D2_M_F0_d0.7", 5, 384, 36, 74, 92
 INK, PALE, PAPER = (32, 36, 44), (110, 116, 126), (255, 255, 255)
@@ -22,10 +22,10 @@ def looked_at(image: np.ndarray, truth: np.ndarray) -> Image.Image:
 
 
 def main() -> None:
-    [sample] = assay.datasets.grid.generate(BUCKET, 1, seed=SEED)
+    [sample] = karat.datasets.grid.generate(BUCKET, 1, seed=SEED)
     panels = [("The question", f"{sample.text}", Image.fromarray(sample.image), f"truth: {sample.answer}")]
     for name, title in (("gridprog.pure", "A model that reasons"), ("gridprog.spur", "Its twin takes a shortcut")):
-        model = assay.load_model(name)
+        model = karat.load_model(name)
         truth = sample.truth(model.mechanism).visual
         said = model.answer([sample])[0]
         note = "looks at targets and anchors" if "pure" in name else "looks at everything that matches the words"

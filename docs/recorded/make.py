@@ -1,8 +1,8 @@
-"""Keeps finished runs as a small Parquet that travels with Assay: what `assay paper` reads when no run is named.
+"""Keeps finished runs as a small Parquet that travels with Karat: what `karat paper` reads when no run is named.
 
-    python docs/recorded/make.py src/assay/recorded/synergy runs/synergy-grid
-    python docs/recorded/make.py src/assay/recorded/grid runs/grid-full runs/grid-interactions runs/grid-asking
-    python docs/recorded/make.py src/assay/recorded/compass runs/compass-full --rows '`meta.kind` == "plain"'
+    python docs/recorded/make.py src/karat/recorded/synergy runs/synergy-grid
+    python docs/recorded/make.py src/karat/recorded/grid runs/grid-full runs/grid-interactions runs/grid-asking
+    python docs/recorded/make.py src/karat/recorded/compass runs/compass-full --rows '`meta.kind` == "plain"'
 
 Values are rounded to three decimals (two where a metric has very many), and rows of scores that an explainer never has
 are left out. Findings are those of the run, computed from all its rows; several runs are concluded anew, as
@@ -19,13 +19,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from assay.protocols.paper import protocol_of
-from assay.results.joined import Joined
-from assay.results.record import record
-from assay.results.run import Run, load_run
-from assay.results.store import Store
+from karat.protocols.paper import protocol_of
+from karat.results.joined import Joined
+from karat.results.record import record
+from karat.results.run import Run, load_run
+from karat.results.store import Store
 
-DETAILS = {"synergy": ("f_syn", "sii"), "pixel": ("dominant",)}  # what `assay paper` needs beside the scores
+DETAILS = {"synergy": ("f_syn", "sii"), "pixel": ("dominant",)}  # what `karat paper` needs beside the scores
 MANY = 200_000  # values of one metric
 
 

@@ -1,4 +1,4 @@
-"""`assay check --model`: what it finds, what it draws, and what it says when something is missing."""
+"""`karat check --model`: what it finds, what it draws, and what it says when something is missing."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import pytest
 import tiny_vlms
 from PIL import Image
 
-from assay.cli.check import check
-from assay.engine import check as checking
-from assay.engine.check import check_model, grid_picture, missing, read_image
-from assay.kernel.errors import AssayError, BadInput
+from karat.cli.check import check
+from karat.engine import check as checking
+from karat.engine.check import check_model, grid_picture, missing, read_image
+from karat.kernel.errors import BadInput, KaratError
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +84,7 @@ def test_what_is_wrong_is_one_line(folder: Path, picture: Path, tmp_path: Path) 
         (lambda: read_image(tmp_path / "none.png"), "no image at"),
         (lambda: check_model("grdprog.pure", picture, "Is it?"), "Did you mean"),
     ):
-        with pytest.raises(AssayError, match=says) as caught:
+        with pytest.raises(KaratError, match=says) as caught:
             call()
         assert "\n" not in str(caught.value)
 

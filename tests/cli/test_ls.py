@@ -1,12 +1,12 @@
-"""`assay ls`: what it reads without a YAML parser."""
+"""`karat ls`: what it reads without a YAML parser."""
 
 from __future__ import annotations
 
 import pytest
 import yaml
 
-from assay.cli.console import shipped_specs
-from assay.cli.ls import _about
+from karat.cli.console import shipped_specs
+from karat.cli.ls import _about
 
 
 @pytest.mark.parametrize("name", list(shipped_specs()))

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from assay.cli.console import SPECS, shipped_specs, spec_path
-from assay.cli.run import run, show_plan
-from assay.engine.plan import plan
-from assay.kernel.errors import BadInput
-from assay.kernel.spec import Spec
+from karat.cli.console import SPECS, shipped_specs, spec_path
+from karat.cli.run import run, show_plan
+from karat.engine.plan import plan
+from karat.kernel.errors import BadInput
+from karat.kernel.spec import Spec
 
 FULL_SCALE = {name: path for name, path in shipped_specs().items() if name.startswith("papers/")}
 PAPERS = {"000", "001", "002", "004"}  # 003's are semantic-classifiers and its like

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from assay.datasets.arrays import Arrays
-from assay.kernel.errors import BadInput
+from karat.datasets.arrays import Arrays
+from karat.kernel.errors import BadInput
 
 
 @pytest.fixture

@@ -11,13 +11,13 @@ import pyarrow.parquet as pq
 import pytest
 from pycocotools import mask as coco
 
-from assay.datasets import packed
-from assay.datasets.segmentation import Parquet, parquet
-from assay.datasets.segmentation.coco import decode
-from assay.datasets.spatial.pair import Pair, Thing
-from assay.datasets.vqa import files
-from assay.datasets.vqa.files import ParquetRows
-from assay.kernel.errors import BadInput
+from karat.datasets import packed
+from karat.datasets.segmentation import Parquet, parquet
+from karat.datasets.segmentation.coco import decode
+from karat.datasets.spatial.pair import Pair, Thing
+from karat.datasets.vqa import files
+from karat.datasets.vqa.files import ParquetRows
+from karat.kernel.errors import BadInput
 
 
 @pytest.mark.parametrize("packed_runs", [False, True], ids=["plain", "compressed"])

@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from assay.datasets.grid_samples import GridDataset
-from assay.kernel.errors import UnknownName
+from karat.datasets.grid_samples import GridDataset
+from karat.kernel.errors import UnknownName
 
 
 def test_buckets_are_interleaved_and_any_slice_is_the_same() -> None:

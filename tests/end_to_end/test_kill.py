@@ -15,9 +15,9 @@ import pytest
 import toys
 import yaml
 
-from assay.engine.run import run
-from assay.kernel.spec import Spec
-from assay.results import load_run
+from karat.engine.run import run
+from karat.kernel.spec import Spec
+from karat.results import load_run
 
 SPEC = toys.spec(
     datasets=[{"name": "toys:Squares", "n": 40}], explainers=[{"name": "toys:Noise", "wait": 0.03}, "control/oracle"]
@@ -29,7 +29,7 @@ def start(spec: Path, out: Path) -> subprocess.Popen[bytes]:
     command = [
         sys.executable,
         "-c",
-        "from assay.cli.main import main; main()",
+        "from karat.cli.main import main; main()",
         "run",
         str(spec),
         "--out",

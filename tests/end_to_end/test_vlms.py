@@ -11,12 +11,12 @@ import pytest
 import tiny_vlms
 import torch
 
-from assay.datasets.grid import generate
-from assay.engine.run import run
-from assay.kernel.card import Card
-from assay.kernel.sample import Sample
-from assay.kernel.spec import Spec
-from assay.protocols.compass import Compass
+from karat.datasets.grid import generate
+from karat.engine.run import run
+from karat.kernel.card import Card
+from karat.kernel.sample import Sample
+from karat.kernel.spec import Spec
+from karat.protocols.compass import Compass
 
 SAVED = ("llava", "qwen2_vl", "qwen2_5_vl", "internvl", "gridvlm")
 EXPLAINERS: list[Any] = [
@@ -40,7 +40,7 @@ EXPLAINERS: list[Any] = [
 def saved(kind: str, folder: Path) -> Path:
     if kind != "gridvlm":
         return tiny_vlms.saved(kind, folder)
-    from assay.models.gridvlm import build
+    from karat.models.gridvlm import build
 
     torch.manual_seed(0)
     build.make_model().save_pretrained(folder)

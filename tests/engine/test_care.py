@@ -7,9 +7,9 @@ import toys
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from assay.engine.care import TRIES, Care, Place, Trial
-from assay.engine.plan import plan
-from assay.kernel.spec import Spec
+from karat.engine.care import TRIES, Care, Place, Trial
+from karat.engine.plan import plan
+from karat.kernel.spec import Spec
 
 JOB = plan(Spec.parse(toys.spec(datasets=[{"name": "toys:Squares", "n": 8}], shard_size=8))).grid[0]
 

@@ -16,15 +16,15 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from assay.engine.cost import Costs, Work, bounds, simulate
-from assay.engine.events import describe
-from assay.engine.forecast import estimate, forecast, measured_costs
-from assay.engine.plan import plan
-from assay.engine.progress import Progress, measured_rates
-from assay.engine.run import run
-from assay.kernel.card import Card
-from assay.kernel.spec import Spec
-from assay.results.store import Store
+from karat.engine.cost import Costs, Work, bounds, simulate
+from karat.engine.events import describe
+from karat.engine.forecast import estimate, forecast, measured_costs
+from karat.engine.plan import plan
+from karat.engine.progress import Progress, measured_rates
+from karat.engine.run import run
+from karat.kernel.card import Card
+from karat.kernel.spec import Spec
+from karat.results.store import Store
 
 FREE = Costs(start=0, load=0, driver=0, store=0)
 
@@ -180,7 +180,7 @@ def test_what_cannot_be_read_is_not_called_done(tmp_path: Path) -> None:
 def test_a_dry_run_lists_every_refusal_and_goes_on(tmp_path: Path) -> None:
     path = tmp_path / "spec.yaml"
     path.write_text(yaml.safe_dump(toys.spec(explainers=["toys:Greedy", "control/random", "cam/gradcam"])))
-    code = "from assay.cli.main import main; main()"
+    code = "from karat.cli.main import main; main()"
     told = subprocess.run(
         [sys.executable, "-c", code, "run", str(path), "--dry-run", "--out", str(tmp_path / "run")],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}, capture_output=True, text=True,

@@ -1,6 +1,6 @@
 """A guard against regressions that does not depend on the machine's mood: passes, traces, bytes and allocations.
 
-What was counted is recorded in counters.json. Where a change is meant, run this file with ASSAY_RECORD=1: it writes the
+What was counted is recorded in counters.json. Where a change is meant, run this file with KARAT_RECORD=1: it writes the
 record anew, and the difference is there to be reviewed.
 """
 
@@ -17,15 +17,15 @@ import numpy as np
 import pytest
 import toys
 
-from assay import metrics
-from assay.datasets.grid import generate
-from assay.engine.run import run
-from assay.kernel.registry import build
-from assay.kernel.spec import Spec
-from assay.models import load_model
-from assay.probe import Game, shapley
-from assay.probe.session import Session
-from assay.results.files import LocalFiles
+from karat import metrics
+from karat.datasets.grid import generate
+from karat.engine.run import run
+from karat.kernel.registry import build
+from karat.kernel.spec import Spec
+from karat.models import load_model
+from karat.probe import Game, shapley
+from karat.probe.session import Session
+from karat.results.files import LocalFiles
 
 RECORD = Path(__file__).with_name("counters.json")
 LOOKING = ["attention/raw", "attention/rollout", "attention/grad_rollout", "attention/gar", "gradient/gradient",
@@ -35,7 +35,7 @@ LOOKING = ["attention/raw", "attention/rollout", "attention/grad_rollout", "atte
 def guard(name: str, counted: dict[str, int], slack: float = 0.0) -> None:
     """Equal to what was recorded (less is an improvement to record, too); with `slack`, at most that share more."""
     kept: dict[str, dict[str, int]] = json.loads(RECORD.read_text()) if RECORD.exists() else {}
-    if os.environ.get("ASSAY_RECORD"):
+    if os.environ.get("KARAT_RECORD"):
         kept[name] = counted
         RECORD.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n")
         return

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import toys
 
-from assay.engine.run import run as carry_out
-from assay.kernel.claim import Claim, Comparison
-from assay.kernel.finding import Finding
-from assay.kernel.spec import Spec
-from assay.protocols.localization import Localization
-from assay.report import report
-from assay.results.run import Run
+from karat.engine.run import run as carry_out
+from karat.kernel.claim import Claim, Comparison
+from karat.kernel.finding import Finding
+from karat.kernel.spec import Spec
+from karat.protocols.localization import Localization
+from karat.report import report
+from karat.results.run import Run
 
 
 @dataclass(frozen=True)

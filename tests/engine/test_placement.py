@@ -12,15 +12,15 @@ import pytest
 import toys
 import yaml
 
-from assay.cli.run import run
-from assay.engine.executors.job import Report
-from assay.engine.executors.ray import _anywhere, _Driver, _Slot, resources, room, shares
-from assay.engine.plan import Plan, plan
-from assay.engine.run import run as carry_out
-from assay.kernel.errors import BadInput
-from assay.kernel.spec import Spec
-from assay.results.files import PlaceFailed
-from assay.results.store import Store
+from karat.cli.run import run
+from karat.engine.executors.job import Report
+from karat.engine.executors.ray import _anywhere, _Driver, _Slot, resources, room, shares
+from karat.engine.plan import Plan, plan
+from karat.engine.run import run as carry_out
+from karat.kernel.errors import BadInput
+from karat.kernel.spec import Spec
+from karat.results.files import PlaceFailed
+from karat.results.store import Store
 
 
 def driver(planned: Plan, nodes: str, tmp_path: Path) -> _Driver:
@@ -92,7 +92,7 @@ def test_a_share_is_what_a_model_declares(wanted: dict[str, float], expected: in
 def test_a_cluster_has_room_for_the_rarest_kind(monkeypatch: pytest.MonkeyPatch) -> None:
     nodes = [{"Alive": True, "Resources": {"CPU": 8.0, "GPU": 6.0}}]
     cluster = nullcontext(SimpleNamespace(nodes=lambda: nodes))
-    monkeypatch.setattr("assay.engine.executors.ray._connected", lambda address: cluster)
+    monkeypatch.setattr("karat.engine.executors.ray._connected", lambda address: cluster)
     planned = plan(Spec.parse(toys.spec(models=["toys:Toy", {"name": "toys:Hungry", "weights": "b"}])))
     assert room(planned) == 3
     nodes[0]["Resources"] = {"CPU": 8.0}
@@ -103,7 +103,7 @@ def test_a_cluster_has_room_for_the_rarest_kind(monkeypatch: pytest.MonkeyPatch)
 def test_a_dry_run_asks_the_cluster_how_many_workers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("assay.engine.executors.ray.room", lambda planned, address: 37)
+    monkeypatch.setattr("karat.engine.executors.ray.room", lambda planned, address: 37)
     spec = tmp_path / "spec.yaml"
     spec.write_text(yaml.safe_dump(toys.spec(datasets=[{"name": "toys:Squares", "n": 400}])))
     carry_out(Spec.parse(toys.spec()), tmp_path / "part", workers=0)
@@ -134,14 +134,14 @@ def test_a_node_that_takes_many_starting_actors_down_is_no_fault_of_the_cluster(
         made.slots = [_Slot(SimpleNamespace(), 0, None, "a")]
         if again:
             with pytest.raises(BadInput, match="workers do not start"):
-                list(made._lost(made.slots[0], "no assay here"))
+                list(made._lost(made.slots[0], "no karat here"))
         else:
-            list(made._lost(made.slots[0], "no assay here"))
+            list(made._lost(made.slots[0], "no karat here"))
     made.worked = True  # where others have worked, they go on
     made.failed_starts = 2
     now[0] += 10
     made.slots = [_Slot(SimpleNamespace(), 0, None, "a")]
-    [said] = made._lost(made.slots[0], "no assay here")
+    [said] = made._lost(made.slots[0], "no karat here")
     assert said.kind == "warning"
     assert "workers do not start" in said.value
     assert made.resting > now[0]

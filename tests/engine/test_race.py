@@ -9,12 +9,12 @@ import pytest
 import yaml
 from synergy_worlds import spec
 
-from assay.engine.plan import plan
-from assay.engine.race import RECORD, Settle, shard_order
-from assay.engine.run import run
-from assay.kernel.errors import BadInput, UnknownName
-from assay.kernel.spec import Spec
-from assay.results.run import Run
+from karat.engine.plan import plan
+from karat.engine.race import RECORD, Settle, shard_order
+from karat.engine.run import run
+from karat.kernel.errors import BadInput, UnknownName
+from karat.kernel.spec import Spec
+from karat.results.run import Run
 
 GOOD, BAD = "toys/finds(skill=0.7)", "toys/finds(skill=-0.7)"
 LONG = Spec.parse(
@@ -88,7 +88,7 @@ def test_a_race_needs_a_score_that_can_be_raced(tmp_path: Path) -> None:
 def test_the_command_prints_where_each_pair_settled(tmp_path: Path) -> None:
     from typer.testing import CliRunner
 
-    from assay.cli.main import app
+    from karat.cli.main import app
 
     (tmp_path / "race.yaml").write_text(yaml.safe_dump(LONG.plain()))
     command = ["run", str(tmp_path / "race.yaml"), "--out", str(tmp_path / "out"), "--workers", "0"]

@@ -21,12 +21,12 @@ import toys
 import yaml
 from faulty import INJECTED
 
-from assay.engine.plan import plan
-from assay.engine.run import run
-from assay.engine.status import status
-from assay.kernel.errors import BadInput
-from assay.kernel.spec import Spec
-from assay.results import load_run
+from karat.engine.plan import plan
+from karat.engine.run import run
+from karat.engine.status import status
+from karat.kernel.errors import BadInput
+from karat.kernel.spec import Spec
+from karat.results import load_run
 
 pytest.importorskip("ray", reason="the ray extra is not installed")
 pytestmark = pytest.mark.xdist_group("ray")  # one cluster at a time is enough for a small machine
@@ -47,7 +47,7 @@ class Nodes:
     def start(self, spec: dict[str, object], out: Path, scheme: str = "") -> subprocess.Popen[str]:
         path = out.with_suffix(".yaml")
         path.write_text(yaml.safe_dump(spec))
-        code = "from assay.cli.main import main; main()"
+        code = "from karat.cli.main import main; main()"
         options = ["--engine", "ray", "--address", self.cluster.address, "--progress", "json"]
         return subprocess.Popen(
             [sys.executable, "-c", code, "run", str(path), "--out", f"{scheme}{out}", *options],
@@ -103,7 +103,7 @@ def shards(out: Path) -> int:
 
 
 def actors() -> list[int]:
-    """Processes of Assay's actors on this machine that belong to a test's cluster."""
+    """Processes of Karat's actors on this machine that belong to a test's cluster."""
     found = []
     for entry in Path("/proc").glob("[0-9]*/cmdline"):
         try:
@@ -228,12 +228,12 @@ def test_what_the_cluster_cannot_do_is_one_line(nodes: Nodes, tmp_path: Path) ->
     driver = nodes.start(toys.spec(models=["toys:Hungry"]), tmp_path / "run")
     _, errors = driver.communicate(timeout=300)
     assert driver.returncode == 2
-    assert errors.strip().splitlines()[-1].startswith("assay: no node of the Ray cluster has 1 CPU, 2 GPU")
+    assert errors.strip().splitlines()[-1].startswith("karat: no node of the Ray cluster has 1 CPU, 2 GPU")
 
 
 def test_resources_are_what_a_recipe_declares() -> None:
-    from assay.engine.executors.ray import resources
-    from assay.models import recipe
+    from karat.engine.executors.ray import resources
+    from karat.models import recipe
 
     assert resources(toys.Toy()) == {"CPU": 1.0}
     assert resources(toys.Hungry()) == {"CPU": 1.0, "GPU": 2.0}
@@ -242,8 +242,8 @@ def test_resources_are_what_a_recipe_declares() -> None:
 
 def test_an_actor_refuses_cells_that_are_not_the_drivers(tmp_path: Path) -> None:
     pytest.importorskip("ray")
-    from assay.engine.executors.ray import Actor
-    from assay.results.store import Store
+    from karat.engine.executors.ray import Actor
+    from karat.results.store import Store
 
     spec = Spec.parse(toys.spec())
     store = Store(tmp_path)
@@ -255,8 +255,8 @@ def test_an_actor_refuses_cells_that_are_not_the_drivers(tmp_path: Path) -> None
 
 
 def test_an_actor_says_which_job_its_progress_is_of(tmp_path: Path) -> None:
-    from assay.engine.executors.ray import Actor
-    from assay.results.store import Store
+    from karat.engine.executors.ray import Actor
+    from karat.results.store import Store
 
     spec = Spec.parse(toys.spec())
     actor = Actor(spec.plain(), Store(tmp_path), [], [])

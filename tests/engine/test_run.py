@@ -10,15 +10,15 @@ import pandas as pd
 import pytest
 import toys
 
-from assay.engine.events import JsonLines
-from assay.engine.plan import plan
-from assay.engine.run import run
-from assay.engine.status import status, why
-from assay.kernel.errors import BadInput, RunBusy, RunFailed
-from assay.kernel.sample import Sample
-from assay.kernel.spec import Spec
-from assay.results import load_run
-from assay.results.store import Store
+from karat.engine.events import JsonLines
+from karat.engine.plan import plan
+from karat.engine.run import run
+from karat.engine.status import status, why
+from karat.kernel.errors import BadInput, RunBusy, RunFailed
+from karat.kernel.sample import Sample
+from karat.kernel.spec import Spec
+from karat.results import load_run
+from karat.results.store import Store
 
 
 def carry_out(out: Path, workers: int = 0, **changes: object) -> pd.DataFrame:
@@ -198,7 +198,7 @@ def test_pairs_that_cannot_work_are_refused_before_any_work(tmp_path: Path) -> N
 
 def test_an_unwritable_directory_is_one_clear_error() -> None:
     with pytest.raises(BadInput, match="Choose another directory"):
-        carry_out(Path("/proc/assay-run"))
+        carry_out(Path("/proc/karat-run"))
 
 
 def test_status_counts_what_is_there(tmp_path: Path) -> None:
@@ -243,11 +243,11 @@ def test_changed_code_of_a_user_runs_again(tmp_path: Path, monkeypatch: pytest.M
 
     module = tmp_path / "their_explainer.py"
     code = (
-        "from dataclasses import dataclass\nfrom typing import ClassVar\nimport numpy as np, assay\n"
+        "from dataclasses import dataclass\nfrom typing import ClassVar\nimport numpy as np, karat\n"
         "@dataclass(frozen=True)\nclass Flat:\n"
-        "    card: ClassVar[assay.Card] = assay.Card('their/flat', 'flat', 'explainer')\n"
+        "    card: ClassVar[karat.Card] = karat.Card('their/flat', 'flat', 'explainer')\n"
         "    def __call__(self, session):\n"
-        "        return [assay.Attribution(np.ones((2, 2))) for _ in session.samples]\n"
+        "        return [karat.Attribution(np.ones((2, 2))) for _ in session.samples]\n"
     )
     module.write_text(code)
     monkeypatch.syspath_prepend(tmp_path)

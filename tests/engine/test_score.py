@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from assay.engine.score import score
-from assay.kernel.errors import AssayError, BadInput
-from assay.kernel.registry import build, registered
-from assay.metrics import relevance_mass
-from assay.protocols.localize import takes_masks
+from karat.engine.score import score
+from karat.kernel.errors import BadInput, KaratError
+from karat.kernel.registry import build, registered
+from karat.metrics import relevance_mass
+from karat.protocols.localize import takes_masks
 
 MASS = "localization/relevance_mass"
 
@@ -67,7 +67,7 @@ def test_what_does_not_fit_is_named(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="a, b have no partner"):
         score(tmp_path / "maps.npz", tmp_path / "masks.npz")
     (tmp_path / "bad.npz").write_bytes(b"PK\x03\x04 and nothing else")
-    with pytest.raises(AssayError, match="no archive of plain arrays"):
+    with pytest.raises(KaratError, match="no archive of plain arrays"):
         score(tmp_path / "bad.npz", tmp_path / "masks.npz")
     with pytest.raises(BadInput, match=r"no \.npy file in the folder"):
         score(tmp_path, masks)

@@ -13,14 +13,14 @@ import torch
 import torchvision
 from torch import nn
 
-import assay
-from assay.datasets.grid import generate
-from assay.kernel.sample import Sample
-from assay.models.classifier import classifier
-from assay.models.clip import clip
-from assay.models.preprocessing import Preprocessing
-from assay.models.torch_model import TorchModel
-from assay.models.vlm import vlm
+import karat
+from karat.datasets.grid import generate
+from karat.kernel.sample import Sample
+from karat.models.classifier import classifier
+from karat.models.clip import clip
+from karat.models.preprocessing import Preprocessing
+from karat.models.torch_model import TorchModel
+from karat.models.vlm import vlm
 from tests.models.tiny_llava import make_module, make_processor
 
 SIDE = 64
@@ -69,9 +69,9 @@ BUILDERS: dict[str, Callable[[], Any]] = {
         embed_dim=24,
         num_heads=(1, 2, 2, 4),
     ),
-    "gridprog": lambda: assay.load_model("gridprog.pure"),
-    "gridnet": lambda: assay.load_model("gridnet.pure"),
-    "gridvlm": lambda: assay.load_model("gridvlm.pure"),
+    "gridprog": lambda: karat.load_model("gridprog.pure"),
+    "gridnet": lambda: karat.load_model("gridnet.pure"),
+    "gridvlm": lambda: karat.load_model("gridvlm.pure"),
     "llava": _llava,
     "clip": _clip,
     **{kind: partial(_tiny, kind) for kind in DYNAMIC},

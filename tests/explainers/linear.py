@@ -9,10 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from assay.kernel.sample import Sample
-from assay.kernel.typing import Values
-from assay.models.classifier import Classifier, classifier
-from assay.models.torch_model import Inputs, Layout
+from karat.kernel.sample import Sample
+from karat.kernel.typing import Values
+from karat.models.classifier import Classifier, classifier
+from karat.models.torch_model import Inputs, Layout
 
 SIDE = 6
 PAD = 0

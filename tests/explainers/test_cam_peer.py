@@ -18,9 +18,9 @@ from pytorch_grad_cam.utils.reshape_transforms import swinT_reshape_transform, v
 from pytorch_grad_cam.utils.svd_on_activations import get_2d_projection_with_sign_correction
 from torch import Tensor
 
-from assay.explainers import cam
-from assay.kernel.attribution import Attribution
-from assay.probe import Session
+from karat.explainers import cam
+from karat.kernel.attribution import Attribution
+from karat.probe import Session
 from tests.explainers.architectures import SIDE, model, samples, targets
 
 KEYS = ("resnet", "vit", "swin")
@@ -144,7 +144,7 @@ def test_ablationcam_of_the_paper(key: str) -> None:
 
 
 def test_fullgrad() -> None:
-    from assay.explainers.gradient import FullGrad
+    from karat.explainers.gradient import FullGrad
 
     asked = session("resnet")
     classes = [ClassifierOutputTarget("abcde".index(t)) for t in asked.targets]

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.explainers.control import BoxOnly, Geometry
-from assay.explainers.placing import over_image
-from assay.kernel.errors import BadInput
-from assay.kernel.sample import Region, Sample
-from assay.metrics import compass, direction_error
-from assay.models import blackbox
-from assay.probe import Session
+from karat.explainers.control import BoxOnly, Geometry
+from karat.explainers.placing import over_image
+from karat.kernel.errors import BadInput
+from karat.kernel.sample import Region, Sample
+from karat.metrics import compass, direction_error
+from karat.models import blackbox
+from karat.probe import Session
 
 H, W = 40, 60
 
@@ -82,8 +82,8 @@ def test_a_crop_is_put_back_where_it_was(top: int, left: int, height: int, width
 
 
 def test_maps_of_a_cropping_model_cover_the_whole_image() -> None:
-    from assay.explainers.cam import GradCam
-    from assay.models.preprocessing import Preprocessing
+    from karat.explainers.cam import GradCam
+    from karat.models.preprocessing import Preprocessing
     from tests.explainers.architectures import model, samples, targets
 
     narrow = replace(model("resnet"), transform=Preprocessing((64, 64), crop=0.5, squash=False))

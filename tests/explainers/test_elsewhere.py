@@ -7,19 +7,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from assay.explainers.elsewhere import FromCaptum, FromGradCam, Saved
-from assay.explainers.gradient import InputXGradient
-from assay.kernel.errors import BadInput
-from assay.kernel.sample import Sample
-from assay.models.blackbox import blackbox
-from assay.probe.session import Session
-from assay.testing import check_explainer
+from karat.explainers.elsewhere import FromCaptum, FromGradCam, Saved
+from karat.explainers.gradient import InputXGradient
+from karat.kernel.errors import BadInput
+from karat.kernel.sample import Sample
+from karat.models.blackbox import blackbox
+from karat.probe.session import Session
+from karat.testing import check_explainer
 
 torch = pytest.importorskip("torch")
 
 
 def network() -> Session:
-    from assay.testing.worlds import spotlight_network
+    from karat.testing.worlds import spotlight_network
 
     world = spotlight_network()
     return Session(world.model, world.samples, world.answers)

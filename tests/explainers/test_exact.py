@@ -10,12 +10,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from assay.explainers import cam, gradient
-from assay.explainers.gradient.baseline import noise
-from assay.kernel.attribution import Attribution
-from assay.kernel.sample import Sample
-from assay.models.classifier import classifier
-from assay.probe import Session
+from karat.explainers import cam, gradient
+from karat.explainers.gradient.baseline import noise
+from karat.kernel.attribution import Attribution
+from karat.kernel.sample import Sample
+from karat.models.classifier import classifier
+from karat.probe import Session
 from tests.explainers import linear
 from tests.explainers.architectures import model, samples, targets
 
@@ -198,7 +198,7 @@ def test_deeplift_adds_up_on_a_relu_cnn(baseline: Any) -> None:
 
 def test_full_gradients_add_up() -> None:
     """Srinivas and Fleuret 2019, Eq. 3: input and bias terms together are the score itself."""
-    from assay.explainers.gradient.fullgrad import biases
+    from karat.explainers.gradient.fullgrad import biases
 
     session = Session(model("resnet"), samples("resnet"), targets("resnet"))
     module: Any = session.torch_model.module
@@ -265,7 +265,7 @@ def test_shifting_the_input_shifts_the_map(explainer: Any) -> None:
 @pytest.mark.parametrize("key", ["llava", "gridnet"])
 def test_contrast_equals_its_literal_twin(key: str) -> None:
     """creg2026 Eq. 7-9 with τ differentiated as one number, sample by sample, layer by layer."""
-    from assay.explainers.gradient.activation import block_names
+    from karat.explainers.gradient.activation import block_names
 
     candidates = ("yes", "no", "1", "2", "3")
     built, wanted = model(key), targets(key)

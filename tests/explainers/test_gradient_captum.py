@@ -11,11 +11,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from assay.explainers import gradient
-from assay.explainers.gradient.integrated import nodes
-from assay.kernel.sample import Sample
-from assay.models.classifier import Classifier, classifier
-from assay.probe import Session
+from karat.explainers import gradient
+from karat.explainers.gradient.integrated import nodes
+from karat.kernel.sample import Sample
+from karat.models.classifier import Classifier, classifier
+from karat.probe import Session
 from tests.explainers.architectures import model, samples, targets
 
 Maps = npt.NDArray[np.floating[Any]]
@@ -159,7 +159,7 @@ def test_deeplift(baseline: Any, cnn: Classifier) -> None:
 
 def test_gradient_shap_is_expected_gradients(cnn: Classifier) -> None:
     """Captum on the same baselines and far more draws: equal within the spread of ours."""
-    from assay.explainers.gradient.baseline import noise
+    from karat.explainers.gradient.baseline import noise
 
     one, classes = session("cnn", cnn)
     few = gradient.GradientShap(samples=64)

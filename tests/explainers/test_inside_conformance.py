@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 import torch
 
-from assay.kernel.errors import AssayError, CapabilityMissing
-from assay.kernel.registry import build, registered
-from assay.probe import Session
+from karat.kernel.errors import CapabilityMissing, KaratError
+from karat.kernel.registry import build, registered
+from karat.probe import Session
 from tests.explainers.architectures import BUILDERS, DYNAMIC, READS_TEXT, model, samples, targets
 
 NAMES = [name for name in registered("explainer") if name.split("/")[0] in ("gradient", "cam")]
@@ -112,19 +112,19 @@ def test_supported_pairs(name: str, key: str) -> None:
 def test_refused_pairs(name: str, key: str) -> None:
     explainer = made(name, key)
     if missing := explainer.card.needs - model(key).capabilities:  # what planning looks at
-        error: AssayError = CapabilityMissing(name, missing, key, model(key).capabilities)
+        error: KaratError = CapabilityMissing(name, missing, key, model(key).capabilities)
         assert re.search(REFUSED[name, key], str(error))
         return
     before = state(model(key).module)
-    with pytest.raises(AssayError, match=REFUSED[name, key]):
+    with pytest.raises(KaratError, match=REFUSED[name, key]):
         explainer(asked(key))
     assert state(model(key).module) == before
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_model_that_cannot_be_looked_into_is_refused_in_planning(name: str) -> None:
-    from assay.engine.plan import plan
-    from assay.kernel.spec import Spec
+    from karat.engine.plan import plan
+    from karat.kernel.spec import Spec
 
     spec = Spec.parse({
         "protocol": "grid",
@@ -132,7 +132,7 @@ def test_a_model_that_cannot_be_looked_into_is_refused_in_planning(name: str) ->
         "datasets": [{"name": "grid", "buckets": ["D1_M_F0_d0.3"], "per_bucket": 4}],
         "explainers": [name],
     })  # fmt: skip
-    with pytest.raises(AssayError, match=f"{name} needs .*; .* offers scores, text. Use .*wrap the model with"):
+    with pytest.raises(KaratError, match=f"{name} needs .*; .* offers scores, text. Use .*wrap the model with"):
         plan(spec)
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from assay.datasets import grid
-from assay.explainers.control import Oracle, Random
-from assay.explainers.ladder import Degraded
-from assay.kernel.attribution import resize_maps
-from assay.kernel.errors import BadInput
-from assay.metrics import corrected_mass, relevance_mass
-from assay.models import load_model
-from assay.probe.session import Session
+from karat.datasets import grid
+from karat.explainers.control import Oracle, Random
+from karat.explainers.ladder import Degraded
+from karat.kernel.attribution import resize_maps
+from karat.kernel.errors import BadInput
+from karat.metrics import corrected_mass, relevance_mass
+from karat.models import load_model
+from karat.probe.session import Session
 
 pytest.importorskip("torch")
 

@@ -9,12 +9,12 @@ import pytest
 
 pytest.importorskip("transformers")
 
-from assay.datasets.grid import generate
-from assay.explainers.gradient.activation import ContrastiveGradXAct
-from assay.explainers.gradient.rivals import rivals
-from assay.kernel.errors import BadInput
-from assay.models import load_model
-from assay.probe import Session
+from karat.datasets.grid import generate
+from karat.explainers.gradient.activation import ContrastiveGradXAct
+from karat.explainers.gradient.rivals import rivals
+from karat.kernel.errors import BadInput
+from karat.models import load_model
+from karat.probe import Session
 
 
 def test_a_model_that_can_say_anything_is_contrasted_within_the_choices_of_each_sample() -> None:

@@ -1,6 +1,6 @@
 """The fault suite (`make faults`): outside of `make check`, with a count of what was injected at its end.
 
-`ASSAY_FAULTS=0.1` runs a tenth of every count.
+`KARAT_FAULTS=0.1` runs a tenth of every count.
 """
 
 from __future__ import annotations

@@ -18,17 +18,17 @@ from pathlib import Path
 import atheris
 
 with atheris.instrument_imports(
-    include=["assay.kernel", "assay.results", "assay.datasets.arrays", "assay.datasets.segmentation", "yaml",
+    include=["karat.kernel", "karat.results", "karat.datasets.arrays", "karat.datasets.segmentation", "yaml",
              "PIL.PngImagePlugin", "PIL.BmpImagePlugin", "PIL.GifImagePlugin", "PIL.ImageFile"]
 ):  # fmt: skip
     from PIL import Image
 
-    from assay.datasets.arrays import load_array
-    from assay.datasets.segmentation.files import read_image, read_indexed
-    from assay.kernel.errors import AssayError
-    from assay.kernel.spec import Spec
-    from assay.results.shard import read_shard
-    from assay.results.store import Store
+    from karat.datasets.arrays import load_array
+    from karat.datasets.segmentation.files import read_image, read_indexed
+    from karat.kernel.errors import KaratError
+    from karat.kernel.spec import Spec
+    from karat.results.shard import read_shard
+    from karat.results.store import Store
 
 FOLDER = Path(tempfile.mkdtemp())
 STORE = Store(FOLDER)
@@ -83,7 +83,7 @@ READERS = (spec, array, lines, shard, image, mask)
 
 def one(data: bytes) -> None:
     if data:
-        with contextlib.suppress(AssayError):
+        with contextlib.suppress(KaratError):
             READERS[data[0] % len(READERS)](data[1:])
 
 
@@ -95,7 +95,7 @@ def seeds() -> Path:
 
     folder = Path(tempfile.mkdtemp())
     np.save(folder / "map.npy", np.ones((2, 3, 3)))
-    table = pa.table({"value": [1.0]}).replace_schema_metadata({"assay": '{"format": 1, "cells": []}'})
+    table = pa.table({"value": [1.0]}).replace_schema_metadata({"karat": '{"format": 1, "cells": []}'})
     pq.write_table(table, folder / "shard.parquet")
     drawn = Image.fromarray(np.arange(48, dtype=np.uint8).reshape(4, 4, 3))
     sound = {

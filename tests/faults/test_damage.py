@@ -19,15 +19,15 @@ import toys
 import yaml
 from faulty import complaint, scaled
 
-from assay.engine.run import run
-from assay.engine.status import status, why
-from assay.kernel.finding import Finding
-from assay.kernel.spec import Spec
-from assay.protocols.localization import Localization
-from assay.report import report
-from assay.results import load_run
-from assay.results.record import record
-from assay.results.run import Run
+from karat.engine.run import run
+from karat.engine.status import status, why
+from karat.kernel.finding import Finding
+from karat.kernel.spec import Spec
+from karat.protocols.localization import Localization
+from karat.report import report
+from karat.results import load_run
+from karat.results.record import record
+from karat.results.run import Run
 
 
 @dataclass(frozen=True)
@@ -167,7 +167,7 @@ def test_two_writers(tmp_path: Path, finished: tuple[Path, pd.DataFrame], count:
     pairs = scaled(10)
     for i in range(pairs):
         out = tmp_path / f"run-{i}"
-        code = "from assay.cli.main import main; main()"
+        code = "from karat.cli.main import main; main()"
         command = [sys.executable, "-c", code, "run", str(spec), "--out", str(out), "--workers", "0"]
         both = [subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) for _ in range(2)]
         said = [writer.communicate(timeout=600)[1] for writer in both]
@@ -187,7 +187,7 @@ def test_two_writers_without_a_lease_write_the_same_files(
     original, whole = finished
     from contextlib import nullcontext
 
-    monkeypatch.setattr("assay.results.store.Store.lease", lambda self: nullcontext())
+    monkeypatch.setattr("karat.results.store.Store.lease", lambda self: nullcontext())
     run(SPEC, tmp_path / "run", workers=0)
     for path in (tmp_path / "run" / "scores").iterdir():
         path.unlink()  # as if the second writer had looked before the first had written

@@ -22,17 +22,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from assay.datasets.arrays import load_array
-from assay.datasets.segmentation.files import read_image, read_indexed, read_labels
-from assay.datasets.spatial.vsr import read_statements
-from assay.engine.plan import plan
-from assay.engine.run import run
-from assay.engine.score import score
-from assay.kernel.card import Card
-from assay.kernel.errors import AssayError
-from assay.kernel.sample import Region, Sample
-from assay.kernel.spec import Spec
-from assay.results.store import Store
+from karat.datasets.arrays import load_array
+from karat.datasets.segmentation.files import read_image, read_indexed, read_labels
+from karat.datasets.spatial.vsr import read_statements
+from karat.engine.plan import plan
+from karat.engine.run import run
+from karat.engine.score import score
+from karat.kernel.card import Card
+from karat.kernel.errors import KaratError
+from karat.kernel.sample import Region, Sample
+from karat.kernel.spec import Spec
+from karat.results.store import Store
 
 Count = Callable[[str, int], None]
 TIMES = 10_000
@@ -44,7 +44,7 @@ scalars = st.one_of(
 )
 names = st.sampled_from(
     ["control/random", "control/oracle", "cam/gradcam", "toys:Toy", "toys:Squares", "toys:Noise", "os:system", "grid",
-     "localization", "gridprog.pure", "a:b:c", "..", "", ":", "toys:", "assay.kernel.spec:Spec", "nul\0", "é" * 40]
+     "localization", "gridprog.pure", "a:b:c", "..", "", ":", "toys:", "karat.kernel.spec:Spec", "nul\0", "é" * 40]
 )  # fmt: skip
 junk = st.recursive(
     scalars | names,
@@ -55,7 +55,7 @@ components = names | st.fixed_dictionaries({"name": names | junk}, optional={"n"
 specs = st.fixed_dictionaries(
     {},
     optional={
-        "assay": junk, "name": junk, "about": junk, "protocol": components | junk,
+        "karat": junk, "name": junk, "about": junk, "protocol": components | junk,
         "models": st.lists(components, max_size=3) | junk, "datasets": st.lists(components, max_size=3) | junk,
         "explainers": st.lists(components, max_size=3) | junk, "seed": junk, "shard_size": junk, "batch_size": junk,
         "limit": junk, "skip": junk, "keep_maps": junk, "surprise": junk,
@@ -230,5 +230,5 @@ def test_fuzzed_json_lines(tmp_path: Path, count: Count) -> None:
 
 def _only_plain_errors(call: Callable[[], Any]) -> None:
     """What a dataset may raise: `plan` and `run_job` make one line or a Failure of it."""
-    with suppress(AssayError, ValueError, KeyError, TypeError, AttributeError, OSError, IndexError):
+    with suppress(KaratError, ValueError, KeyError, TypeError, AttributeError, OSError, IndexError):
         call()

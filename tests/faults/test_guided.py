@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from faulty import scaled
 
-pytest.importorskip("atheris", reason="atheris is not installed: pip install 'assay[faults]'")
+pytest.importorskip("atheris", reason="atheris is not installed: pip install 'karat[faults]'")
 
 
 def test_bytes_guided_by_coverage(count: Callable[[str, int], None]) -> None:

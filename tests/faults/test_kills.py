@@ -20,9 +20,9 @@ import pytest
 import toys
 from faulty import complaint, scaled
 
-from assay.engine.run import run
-from assay.kernel.spec import Spec
-from assay.results import load_run
+from karat.engine.run import run
+from karat.kernel.spec import Spec
+from karat.results import load_run
 
 KILLS = {0: 160, 2: 40}  # by number of workers
 LET_BE = 8  # kills of one run, after which it may finish: on a slow machine none might outlive its start

@@ -17,12 +17,12 @@ import pandas as pd
 import pytest
 import toys
 
-from assay.engine.run import run
-from assay.kernel.errors import AssayError
-from assay.kernel.spec import Spec
-from assay.results import load_run
-from assay.results.remote import RemoteFiles
-from assay.results.store import _files
+from karat.engine.run import run
+from karat.kernel.errors import KaratError
+from karat.kernel.spec import Spec
+from karat.results import load_run
+from karat.results.remote import RemoteFiles
+from karat.results.store import _files
 
 SPEC = Spec.parse(toys.spec())
 Count = Callable[[str, int], None]
@@ -161,7 +161,7 @@ def test_a_reader_is_told_when_its_place_cannot_be_read(whole: pd.DataFrame, cou
     injected = 0
     for call in range(1, faulty.Gate.calls + 1):
         faulty.Gate.reset(lambda n, method, call=call: faulty.error(faulty.BROKEN) if n >= call else None)
-        with pytest.raises(AssayError, match="cannot read"):
+        with pytest.raises(KaratError, match="cannot read"):
             load_run("faulty://reader/run").scores()
         injected += faulty.Gate.injected
     faulty.Gate.reset()

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.kernel.answers import Reading, read_answer
+from karat.kernel.answers import Reading, read_answer
 
 LETTERS = ("A", "B", "C", "D")
 

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.kernel.attribution import Attribution, resize_maps
-from assay.kernel.errors import BadInput
+from karat.kernel.attribution import Attribution, resize_maps
+from karat.kernel.errors import BadInput
 
 
 def test_an_attribution_says_something() -> None:

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from assay.kernel.errors import BadInput
-from assay.kernel.finding import Figure, Finding, Series
+from karat.kernel.errors import BadInput
+from karat.kernel.finding import Figure, Finding, Series
 
 FIGURE = Figure(
     "Depth", "lines", "depth", "mass", (Series("a", (1, 2), (0.5, None), low=(0.4, None), high=(0.6, None)),),

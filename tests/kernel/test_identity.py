@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.kernel.errors import BadInput
-from assay.kernel.identity import canonical, digest, generator
+from karat.kernel.errors import BadInput
+from karat.kernel.identity import canonical, digest, generator
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from assay.kernel.references import cited, references
-from assay.kernel.registry import ROOMS, registered
+from karat.kernel.references import cited, references
+from karat.kernel.registry import ROOMS, registered
 
 OURS = ("gridvqax2026", "fsyn2026", "creg2026", "semscore2025", "pixelrules2024")
 

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from assay.kernel.card import CAPABILITIES
-from assay.kernel.errors import BadInput, UnknownName
-from assay.kernel.registry import KINDS, build, find, label, registered
+from karat.kernel.card import CAPABILITIES
+from karat.kernel.errors import BadInput, UnknownName
+from karat.kernel.registry import KINDS, build, find, label, registered
 
 
 def test_every_registered_thing_says_what_it_is() -> None:

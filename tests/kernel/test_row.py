@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from assay.kernel.errors import BadInput
-from assay.kernel.row import Failure, NotApplicable, Outcomes, Score
+from karat.kernel.errors import BadInput
+from karat.kernel.row import Failure, NotApplicable, Outcomes, Score
 
 
 def test_missing_is_never_silent() -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import toys
 
-from assay.kernel.sample import Region, Sample, split_words
+from karat.kernel.sample import Region, Sample, split_words
 
 
 def test_words_keep_their_place_in_the_text() -> None:

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 import toys
 
-from assay.kernel.errors import BadInput
-from assay.kernel.spec import Spec
+from karat.kernel.errors import BadInput
+from karat.kernel.spec import Spec
 
 
 def test_names_may_stand_alone_or_with_parameters() -> None:
@@ -24,7 +24,7 @@ def test_reading_back_what_was_written_changes_nothing() -> None:
     ("changes", "says"),
     [
         ({"explaners": []}, "no spec field is called 'explaners'. Did you mean 'explainers'"),
-        ({"assay": 99}, "written for spec version 99"),
+        ({"karat": 99}, "written for spec version 99"),
         ({"seed": "many"}, "seed: .*got 'many'"),
         ({"models": []}, "models: .*at least 1 item"),
         ({"batch_size": 0}, "batch_size: .*greater than or equal to 1"),

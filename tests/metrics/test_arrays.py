@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from assay.kernel.errors import BadInput
-from assay.kernel.row import Failure, NotApplicable, Score
-from assay.metrics import arrays, map_problem, mask_problem, outcomes
-from assay.metrics.localization import CorrectedMass, OtsuIoU, RelevanceMass, Spuriousity
-from assay.metrics.ranking import Hit, PointingGame, RelevanceRank, WeightedIoU
+from karat.kernel.errors import BadInput
+from karat.kernel.row import Failure, NotApplicable, Score
+from karat.metrics import arrays, map_problem, mask_problem, outcomes
+from karat.metrics.localization import CorrectedMass, OtsuIoU, RelevanceMass, Spuriousity
+from karat.metrics.ranking import Hit, PointingGame, RelevanceRank, WeightedIoU
 from tests.metrics.scenes import blobs, generic
 
 MASK_METRICS = [
@@ -183,7 +183,7 @@ def test_metrics_leave_torch_unloaded() -> None:
     code = """if True:
         import sys
         import numpy as np
-        from assay.metrics import compass, hit, relevance_mass
+        from karat.metrics import compass, hit, relevance_mass
         ones = np.ones((1, 2, 2))
         hit(ones, ones), relevance_mass(ones, ones), compass(ones, (0, 0), (1, 1))
         print("torch" in sys.modules)"""
@@ -232,7 +232,7 @@ class TestTorch:
         assert maps.grad[3].any()
 
     def test_compass(self) -> None:
-        from assay.metrics import compass, direction_error
+        from karat.metrics import compass, direction_error
 
         torch = self.torch
         data = generic(5, 6, 7)[0]

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.kernel.errors import BadInput
-from assay.kernel.row import Failure
-from assay.metrics import compass, compass_problem, direction_error, excess
-from assay.metrics.compass import DirectionError
+from karat.kernel.errors import BadInput
+from karat.kernel.row import Failure
+from karat.metrics import compass, compass_problem, direction_error, excess
+from karat.metrics.compass import DirectionError
 from tests.metrics.scenes import generic
 from tests.twins import compass as twin
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from assay.kernel.errors import BadInput
-from assay.metrics import corrected_mass, otsu_iou, relevance_mass, spuriousity
-from assay.metrics.arrays import Scratch
-from assay.metrics.otsu import BINS, _best_split, _bin_numbers, otsu_threshold
+from karat.kernel.errors import BadInput
+from karat.metrics import corrected_mass, otsu_iou, relevance_mass, spuriousity
+from karat.metrics.arrays import Scratch
+from karat.metrics.otsu import BINS, _best_split, _bin_numbers, otsu_threshold
 from tests.metrics.scenes import any_maps, blobs, generic, mask_for
 from tests.twins import localization as twin
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assay.kernel.errors import BadInput
-from assay.metrics import hit, pointing_game, relevance_rank, weighted_iou
-from assay.metrics.ranking import KS, WEIGHTS, _top_values
+from karat.kernel.errors import BadInput
+from karat.metrics import hit, pointing_game, relevance_rank, weighted_iou
+from karat.metrics.ranking import KS, WEIGHTS, _top_values
 from tests.metrics.scenes import any_maps, generic, mask_for
 from tests.twins import localization as twin
 

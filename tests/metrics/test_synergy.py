@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.kernel.errors import BadInput
-from assay.metrics import deletion, insertion, macro_interaction, srg, synergy
-from assay.metrics.perturbation import first_kept, order_of
-from assay.probe import Game
+from karat.kernel.errors import BadInput
+from karat.metrics import deletion, insertion, macro_interaction, srg, synergy
+from karat.metrics.perturbation import first_kept, order_of
+from karat.probe import Game
 
 STEPS = np.linspace(0, 1, 11)
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from assay.kernel.errors import BadInput
-from assay.kernel.roles import Model
-from assay.kernel.sample import Sample
-from assay.models.blackbox import BlackBoxRecipe, blackbox
+from karat.kernel.errors import BadInput
+from karat.kernel.roles import Model
+from karat.kernel.sample import Sample
+from karat.models.blackbox import BlackBoxRecipe, blackbox
 
 SHADES = (0, 100, 255)
 

@@ -11,12 +11,12 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
-from assay.kernel.errors import BadInput, UnknownName
-from assay.kernel.sample import Sample
-from assay.models.classifier import classifier
-from assay.models.classifier_recipe import ClassifierRecipe
-from assay.models.preprocessing import Preprocessing
-from assay.models.torch_model import TorchModel
+from karat.kernel.errors import BadInput, UnknownName
+from karat.kernel.sample import Sample
+from karat.models.classifier import classifier
+from karat.models.classifier_recipe import ClassifierRecipe
+from karat.models.preprocessing import Preprocessing
+from karat.models.torch_model import TorchModel
 
 
 def samples(n: int = 3, height: int = 40, width: int = 60) -> list[Sample]:

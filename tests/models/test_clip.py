@@ -12,13 +12,13 @@ import tiny_vlms
 import torch
 from tiny_vlms import CLIPS
 
-import assay
-from assay.kernel.errors import BadInput, UnknownName
-from assay.kernel.sample import Sample
-from assay.models.clip import clip
-from assay.models.clip_recipe import ClipRecipe
-from assay.models.torch_model import TorchModel
-from assay.probe import Session, trace
+import karat
+from karat.kernel.errors import BadInput, UnknownName
+from karat.kernel.sample import Sample
+from karat.models.clip import clip
+from karat.models.clip_recipe import ClipRecipe
+from karat.models.torch_model import TorchModel
+from karat.probe import Session, trace
 
 LABELS = ("cup", "red circle", "bottle")
 PROMPT = "a photo of a {}"
@@ -133,7 +133,7 @@ def test_saved_and_loaded(kind: str, tmp_path: Path) -> None:
     loaded = recipe.load()
     assert (loaded.name, loaded.labels, loaded.capabilities) == ("tiny", LABELS, recipe.capabilities)
     np.testing.assert_allclose(loaded.score(samples(), LABELS), model(kind).score(samples(), LABELS), rtol=1e-5)
-    guessed = assay.load_model(str(tmp_path / "tiny"), labels=LABELS, prompt=PROMPT)  # the directory says what it is
+    guessed = karat.load_model(str(tmp_path / "tiny"), labels=LABELS, prompt=PROMPT)  # the directory says what it is
     np.testing.assert_allclose(guessed.score(samples(), LABELS), loaded.score(samples(), LABELS), rtol=1e-6)
     before = recipe.revision
     listed.write_text("other", encoding="utf-8")

@@ -9,14 +9,14 @@ import pytest
 import torch
 from torch import nn
 
-import assay
-from assay.kernel.errors import BadInput, UnknownName
-from assay.kernel.sample import Sample
-from assay.models.detections import NOTHING, Detection, box_of, find, iou, label_of
-from assay.models.detector import DetectorRecipe, detector
-from assay.models.preprocessing import Preprocessing
-from assay.models.torch_model import TorchModel
-from assay.probe.trace import trace
+import karat
+from karat.kernel.errors import BadInput, UnknownName
+from karat.kernel.sample import Sample
+from karat.models.detections import NOTHING, Detection, box_of, find, iou, label_of
+from karat.models.detector import DetectorRecipe, detector
+from karat.models.preprocessing import Preprocessing
+from karat.models.torch_model import TorchModel
+from karat.probe.trace import trace
 
 LABELS = ("background", "cat", "dog")
 
@@ -176,7 +176,7 @@ def test_the_detr_family_has_a_layer_for_cams(kind: str) -> None:
     best = model.ranking([shown], 5)[0]
     assert len(best) == 5
     assert {label_of(answer) for answer, _ in best} <= {"cat", "dog"}
-    attribution = assay.explain(model, shown, "cam/gradcam")
+    attribution = karat.explain(model, shown, "cam/gradcam")
     assert attribution.visual is not None
     assert attribution.visual.shape == (4, 4)
     assert np.isfinite(attribution.visual).all()
@@ -219,7 +219,7 @@ def test_recipe_of_a_real_architecture() -> None:
     )
     assert "to 800×800, mean 0.485, 0.456, 0.406" in DetectorRecipe().sees  # none of the two is the other's
     shown = sample(200, 10)
-    attribution = assay.explain(model, shown, "cam/eigencam")
+    attribution = karat.explain(model, shown, "cam/eigencam")
     assert attribution.visual is not None
     assert attribution.visual.shape == (10, 10)
     with pytest.raises(UnknownName, match="fcos_resnet50_fpn"):

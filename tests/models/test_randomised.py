@@ -3,9 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from assay.datasets import grid
-from assay.kernel.errors import BadInput
-from assay.models import load_model, recipe
+from karat.datasets import grid
+from karat.kernel.errors import BadInput
+from karat.models import load_model, recipe
 
 torch = pytest.importorskip("torch")
 

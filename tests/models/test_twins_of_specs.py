@@ -6,13 +6,13 @@ from importlib.resources import files
 
 import pytest
 
-from assay.kernel.registry import build
-from assay.kernel.spec import Spec
-from assay.models import load_model
-from assay.models.claims import bar_for
-from assay.models.counterfactual import verdicts
-from assay.probe import Session
-from assay.protocols.grid.yardstick import batch_of
+from karat.kernel.registry import build
+from karat.kernel.spec import Spec
+from karat.models import load_model
+from karat.models.claims import bar_for
+from karat.models.counterfactual import verdicts
+from karat.probe import Session
+from karat.protocols.grid.yardstick import batch_of
 
 PER_BUCKET = 3
 
@@ -20,7 +20,7 @@ PER_BUCKET = 3
 def asked() -> list[tuple[str, int]]:
     """Twins with learnt weights, and the cells of the grids that specs show them."""
     found = set()
-    for path in files("assay.specs").iterdir():
+    for path in files("karat.specs").iterdir():
         if path.name.endswith(".yaml"):
             spec = Spec.read(str(path))
             cells = {int(d.parameters.get("cell", 64)) for d in spec.datasets if d.name == "grid"}

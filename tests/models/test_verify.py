@@ -7,13 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from assay.datasets.grid import generate_batch
-from assay.kernel.errors import BadInput
-from assay.kernel.sample import Sample
-from assay.kernel.typing import Values
-from assay.models.counterfactual import CHANGES, changed, verdicts
-from assay.models.gridprog import GridProg
-from assay.models.verify import Verification, verify
+from karat.datasets.grid import generate_batch
+from karat.kernel.errors import BadInput
+from karat.kernel.sample import Sample
+from karat.kernel.typing import Values
+from karat.models.counterfactual import CHANGES, changed, verdicts
+from karat.models.gridprog import GridProg
+from karat.models.verify import Verification, verify
 
 NAMES = ("D1_A_F0_d0.3", "D1_SO_F1_d0.7", "D2_M_F0_d0.7", "D3_M_F1_d0.3", "D2_CMP_F0_d0.7", "D1_REL_F0_d0.3")
 

@@ -11,12 +11,12 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from assay.kernel.errors import BadInput
-from assay.kernel.sample import Sample
-from assay.models.preprocessing import image_frame
-from assay.models.torch_model import ReusesImage, TorchModel
-from assay.models.vlm import VLMRecipe, vlm
-from assay.probe import trace
+from karat.kernel.errors import BadInput
+from karat.kernel.sample import Sample
+from karat.models.preprocessing import image_frame
+from karat.models.torch_model import ReusesImage, TorchModel
+from karat.models.vlm import VLMRecipe, vlm
+from karat.probe import trace
 from tests.models.tiny_llava import IMAGE_FIRST, TEXT_FIRST, make_module, make_processor
 
 TEXTS = ["how many red circles are left of blue squares?", "are there any green squares?", "how many?"]

@@ -10,12 +10,12 @@ import pytest
 import tiny_vlms
 from tiny_vlms import ANSWERS
 
-from assay.kernel.errors import BadInput, ExtraMissing
-from assay.kernel.sample import Sample
-from assay.models.batching import in_parts
-from assay.models.families import FAMILIES
-from assay.models.vlm import VLMRecipe, vlm
-from assay.models.vlm_adapter import VLM
+from karat.kernel.errors import BadInput, ExtraMissing
+from karat.kernel.sample import Sample
+from karat.models.batching import in_parts
+from karat.models.families import FAMILIES
+from karat.models.vlm import VLMRecipe, vlm
+from karat.models.vlm_adapter import VLM
 
 
 def test_an_unknown_architecture_says_what_was_found_and_what_to_override() -> None:
@@ -25,7 +25,7 @@ def test_an_unknown_architecture_says_what_was_found_and_what_to_override() -> N
         vlm(module, processor)
     known = vlm(module, processor, family=FAMILIES["llava"])
     assert np.isfinite(known.score(tiny_vlms.samples("llava"), ANSWERS)).all()
-    by_name = vlm(module, processor, family="assay.models.families:_LLAVA")
+    by_name = vlm(module, processor, family="karat.models.families:_LLAVA")
     assert by_name.family == FAMILIES["llava"]
     wrong = replace(FAMILIES["llava"], vision_layers="model.vision_tower.blocks.layers")
     with pytest.raises(BadInput, match=r"no part 'model\.vision_tower\.blocks\.layers'; parts of that name: model\."):
@@ -139,7 +139,7 @@ def test_weights_that_cannot_be_had(said: str, expected: str, monkeypatch: pytes
 def test_what_the_library_does_not_offer_here() -> None:
     with pytest.raises(BadInput, match="quantised is one of 8bit, 4bit"):
         vlm("acme/one", quantised="2bit")
-    with pytest.raises(ExtraMissing, match=r"bitsandbytes.*assay\[gpu\]|accelerate.*assay\[gpu\]"):
+    with pytest.raises(ExtraMissing, match=r"bitsandbytes.*karat\[gpu\]|accelerate.*karat\[gpu\]"):
         vlm("acme/one", quantised="4bit")
 
 

@@ -14,11 +14,11 @@ import tiny_vlms
 import torch
 from tiny_vlms import ANSWERS, KINDS
 
-from assay.kernel.sample import Sample
-from assay.models.families import FAMILIES
-from assay.models.torch_model import ArrangesVision, ReusesImage, SizesBatches, TorchModel
-from assay.models.vlm import VLMRecipe, vlm
-from assay.probe import Session, Zero, trace
+from karat.kernel.sample import Sample
+from karat.models.families import FAMILIES
+from karat.models.torch_model import ArrangesVision, ReusesImage, SizesBatches, TorchModel
+from karat.models.vlm import VLMRecipe, vlm
+from karat.probe import Session, Zero, trace
 
 kinds = pytest.mark.parametrize("kind", KINDS)
 
@@ -97,7 +97,7 @@ def test_a_directory_is_loaded_as_it_was_saved(kind: str, tmp_path: Path) -> Non
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if FAMILIES[kind].positions == "grid"])
 def test_positions_equal_transformers(kind: str) -> None:
     """Rows of different lengths, padded inside the sequence: position of every real token, image rows and columns."""
-    from assay.models.vlm_sequence import on_grid
+    from karat.models.vlm_sequence import on_grid
 
     built = model(kind)
     inputs = built.encode(tiny_vlms.samples(kind))

@@ -12,14 +12,14 @@ import tiny_vlms
 import torch
 from safetensors.torch import save_file
 
-from assay.kernel.errors import BadInput, UnknownName
-from assay.kernel.sample import Sample
-from assay.models import load_model, recipe
-from assay.models.classifier_recipe import ClassifierRecipe
-from assay.models.local_weights import local_weights, read_weights
-from assay.models.structure import submodule
-from assay.models.zoo import ZooRecipe, entries
-from assay.models.zoo.entries import read
+from karat.kernel.errors import BadInput, UnknownName
+from karat.kernel.sample import Sample
+from karat.models import load_model, recipe
+from karat.models.classifier_recipe import ClassifierRecipe
+from karat.models.local_weights import local_weights, read_weights
+from karat.models.structure import submodule
+from karat.models.zoo import ZooRecipe, entries
+from karat.models.zoo.entries import read
 
 PAPER = {1: 9, 2: 5, 3: 11, 4: 6}
 
@@ -94,13 +94,13 @@ def test_names_are_resolved_and_near_ones_suggested() -> None:
 
 
 def test_weights_of_this_machine_win(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ASSAY_WEIGHTS", str(tmp_path))
+    monkeypatch.setenv("KARAT_WEIGHTS", str(tmp_path))
     zoo = tmp_path / "mine.yaml"
     zoo.write_text(
         "small:\n  about: a small one\n  task: classification\n  model: classifier\n  input: 224\n  grid: [7, 7]\n"
         "  parameters: {architecture: resnet10t, classes: 3}\n  fetch: https://example.org/small.safetensors\n"
     )
-    monkeypatch.setenv("ASSAY_ZOO", str(zoo))
+    monkeypatch.setenv("KARAT_ZOO", str(zoo))
     module = ClassifierRecipe("resnet10t", classes=3, seed=5).load().module
     (tmp_path / "small").mkdir()
     before = recipe("zoo.small").inner  # type: ignore[attr-defined]
@@ -116,7 +116,7 @@ def test_weights_of_this_machine_win(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_without_network_it_says_what_to_download_and_where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ASSAY_WEIGHTS", str(tmp_path))
+    monkeypatch.setenv("KARAT_WEIGHTS", str(tmp_path))
     monkeypatch.setattr("timm.create_model", lambda *a, **k: (_ for _ in ()).throw(OSError("no route to host")))
     with pytest.raises(BadInput) as error:
         load_model("zoo.deit-tiny")
@@ -131,7 +131,7 @@ def test_a_clip_of_this_machine_knows_the_classes_of_coco_stuff(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A directory as `hf download` leaves it, under the name of the entry: no hub is asked."""
-    monkeypatch.setenv("ASSAY_WEIGHTS", str(tmp_path))
+    monkeypatch.setenv("KARAT_WEIGHTS", str(tmp_path))
     file = tmp_path / "mine.yaml"
     file.write_text(
         "tiny: {about: a tiny one, task: matching, model: clip, input: 64, grid: [4, 4], parameters: {path: no/where, "
@@ -151,7 +151,7 @@ def test_a_clip_of_this_machine_knows_the_classes_of_coco_stuff(
 
 
 def test_what_is_to_fetch_is_known_before_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ASSAY_WEIGHTS", str(tmp_path))
+    monkeypatch.setenv("KARAT_WEIGHTS", str(tmp_path))
     monkeypatch.setattr("torch.hub.get_dir", lambda: str(tmp_path / "hub"))
     monkeypatch.setattr("huggingface_hub.try_to_load_from_cache", lambda *_: None)
     for name, address in (("deit-tiny", "huggingface.co/timm/deit_tiny"), ("ssd300", "ssd300_vgg16_coco-b556d3b4.pth")):
@@ -186,7 +186,7 @@ def test_a_later_file_wins_and_a_wrong_one_is_told(tmp_path: Path, monkeypatch: 
     file.write_text(text.replace("classification", "cooking"))
     with pytest.raises(BadInput, match="task is one of classification"):
         read(file, 2)
-    monkeypatch.setenv("ASSAY_ZOO", os.pathsep.join([str(tmp_path / "gone.yaml")]))
+    monkeypatch.setenv("KARAT_ZOO", os.pathsep.join([str(tmp_path / "gone.yaml")]))
     with pytest.raises(BadInput, match="no zoo file"):
         entries()
 

@@ -10,15 +10,15 @@ import pytest
 import torch
 from torch import nn
 
-from assay.kernel.errors import BadInput
-from assay.kernel.sample import Phrase, Region, Sample
-from assay.models.blackbox import blackbox
-from assay.models.classifier import Classifier, classifier
-from assay.models.preprocessing import Preprocessing
-from assay.models.torch_model import Inputs
-from assay.models.vlm import vlm
-from assay.probe import Session, Zero
-from assay.probe.games import Game
+from karat.kernel.errors import BadInput
+from karat.kernel.sample import Phrase, Region, Sample
+from karat.models.blackbox import blackbox
+from karat.models.classifier import Classifier, classifier
+from karat.models.preprocessing import Preprocessing
+from karat.models.torch_model import Inputs
+from karat.models.vlm import vlm
+from karat.probe import Session, Zero
+from karat.probe.games import Game
 from tests.models.tiny_llava import IMAGE_FIRST, TEXT_FIRST, make_module, make_processor
 
 TEXTS = ["how many red circles are left of blue squares?", "are there any green squares, red circles?"]
@@ -295,7 +295,7 @@ def test_modes_are_restored_and_dropout_is_off() -> None:
 
 
 def test_inputs_of_different_lengths_join() -> None:
-    from assay.probe.batches import join, take
+    from karat.probe.batches import join, take
 
     def part(n: int, length: int) -> Inputs:
         return Inputs(

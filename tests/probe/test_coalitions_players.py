@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image, ImageFilter
 
-from assay.kernel.errors import BadInput
-from assay.kernel.sample import Phrase, Region, Sample
-from assay.probe.players import grid_labels, text_players, visual_players
-from assay.probe.zero import Zero
+from karat.kernel.errors import BadInput
+from karat.kernel.sample import Phrase, Region, Sample
+from karat.probe.players import grid_labels, text_players, visual_players
+from karat.probe.zero import Zero
 
 
 def sample(text: str | None = "How many red circles, if any?", side: int = 12) -> Sample:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from assay.kernel.errors import BadInput
-from assay.probe import Estimate, Game, group, macro_players
-from assay.probe.exact import coalitions
+from karat.kernel.errors import BadInput
+from karat.probe import Estimate, Game, group, macro_players
+from karat.probe.exact import coalitions
 
 
 def weighted(n_visual: int, n_text: int) -> Game:

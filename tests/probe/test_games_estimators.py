@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assay.kernel.errors import BadInput, ExtraMissing, UnknownName
-from assay.probe import BudgetExceeded, Estimate, Evaluator, Game, interaction_index, interaction_matrix, shapley
-from assay.probe.estimators import least_permutation, least_regression, permutation
-from assay.probe.exact import coalitions, shapley_interactions, shapley_values
-from assay.probe.games import small_sample
-from assay.probe.strata import allocate, draw, populations
+from karat.kernel.errors import BadInput, ExtraMissing, UnknownName
+from karat.probe import BudgetExceeded, Estimate, Evaluator, Game, interaction_index, interaction_matrix, shapley
+from karat.probe.estimators import least_permutation, least_regression, permutation
+from karat.probe.exact import coalitions, shapley_interactions, shapley_values
+from karat.probe.games import small_sample
+from karat.probe.strata import allocate, draw, populations
 
 OWN = ("permutation", "stratified", "kernelshap", "regression")
 
@@ -255,7 +255,7 @@ def test_shapiq_unknown_name_or_missing(monkeypatch: pytest.MonkeyPatch) -> None
         return original(name, *rest)  # type: ignore[arg-type]
 
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(ExtraMissing, match="pip install 'assay\\[shapley\\]'"):
+    with pytest.raises(ExtraMissing, match="pip install 'karat\\[shapley\\]'"):
         shapley(game, 400, "shapiq/SVARM")
 
 

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assay.kernel.errors import BadInput
-from assay.probe import Block, BudgetExceeded, Evaluator, Game, Question, ask
-from assay.probe.estimators import permutation, regression
-from assay.probe.exact import coalitions, table
+from karat.kernel.errors import BadInput
+from karat.probe import Block, BudgetExceeded, Evaluator, Game, Question, ask
+from karat.probe.estimators import permutation, regression
+from karat.probe.exact import coalitions, table
 
 
 class Recorder:

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from assay.kernel.errors import BadInput
-from assay.probe import Game, banzhaf, harsanyi, interaction_index, interaction_matrix, shapley
-from assay.probe.exact import (
+from karat.kernel.errors import BadInput
+from karat.probe import Game, banzhaf, harsanyi, interaction_index, interaction_matrix, shapley
+from karat.probe.exact import (
     banzhaf_values,
     mobius,
     shapley_interaction,

@@ -5,12 +5,12 @@ import numpy as np
 import pytest
 from planted_worlds import patch_reader, planted_sample
 
-from assay.kernel.errors import AssayError
-from assay.kernel.sample import Sample
-from assay.probe.exact import coalitions, shapley_values
-from assay.probe.games import Estimate
-from assay.probe.planted import Effort, Truth, planted
-from assay.probe.session import Session
+from karat.kernel.errors import KaratError
+from karat.kernel.sample import Sample
+from karat.probe.exact import coalitions, shapley_values
+from karat.probe.games import Estimate
+from karat.probe.planted import Effort, Truth, planted
+from karat.probe.session import Session
 
 WEIGHTS = np.linspace(0.02, 0.18, 9)  # sum 0.9
 
@@ -147,11 +147,11 @@ def test_a_session_is_not_kept_alive_by_what_is_known_about_it():
     del session
     gc.collect()
     assert gone() is None
-    with pytest.raises(AssayError, match="session"):
+    with pytest.raises(KaratError, match="session"):
         known.single_deletion([0])
 
 
 def test_samples_without_a_clean_twin_are_refused():
     session = Session(patch_reader(additive), [Sample("a", np.zeros((12, 12, 3), np.uint8), answer="yes")])
-    with pytest.raises(AssayError, match="clean twin"):
+    with pytest.raises(KaratError, match="clean twin"):
         planted(session).shapley([0], Effort())

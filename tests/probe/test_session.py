@@ -9,14 +9,14 @@ import pytest
 import torch
 from torch import nn
 
-from assay.kernel.errors import BadInput, CapabilityMissing
-from assay.kernel.sample import Sample
-from assay.models.blackbox import blackbox
-from assay.models.classifier import Classifier, classifier
-from assay.models.preprocessing import Preprocessing
-from assay.models.torch_model import TorchModel
-from assay.probe import Request, Session
-from assay.probe.request import PIXELS
+from karat.kernel.errors import BadInput, CapabilityMissing
+from karat.kernel.sample import Sample
+from karat.models.blackbox import blackbox
+from karat.models.classifier import Classifier, classifier
+from karat.models.preprocessing import Preprocessing
+from karat.models.torch_model import TorchModel
+from karat.probe import Request, Session
+from karat.probe.request import PIXELS
 
 
 @pytest.fixture

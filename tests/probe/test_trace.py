@@ -10,8 +10,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from assay.kernel.errors import BadInput
-from assay.probe import trace
+from karat.kernel.errors import BadInput
+from karat.probe import trace
 
 
 def small_cnn(inplace: bool = True) -> nn.Sequential:

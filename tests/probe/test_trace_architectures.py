@@ -10,9 +10,9 @@ import torch
 import torchvision
 from torch import Tensor, nn
 
-from assay.kernel.errors import BadInput
-from assay.models.structure import attention_modules, grid_of, last_layer
-from assay.probe import trace
+from karat.kernel.errors import BadInput
+from karat.models.structure import attention_modules, grid_of, last_layer
+from karat.probe import trace
 
 SIDE = 64
 TIMM = {

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.nn import functional
 
-from assay.kernel.errors import BadInput
-from assay.probe import trace
-from assay.probe.attention import AttentionWatch
+from karat.kernel.errors import BadInput
+from karat.probe import trace
+from karat.probe.attention import AttentionWatch
 
 ALL = {"attention", "attention_gradients"}
 

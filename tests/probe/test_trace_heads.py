@@ -10,10 +10,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from assay.kernel.errors import BadInput
-from assay.probe import trace
-from assay.probe.attention import AttentionWatch
-from assay.probe.heads import Heads
+from karat.kernel.errors import BadInput
+from karat.probe import trace
+from karat.probe.attention import AttentionWatch
+from karat.probe.heads import Heads
 
 WHOLE, PARTS = {"attention", "attention_gradients"}, {"heads", "head_gradients"}
 

@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.kernel.attribution import Attribution, resize_maps
-from assay.kernel.row import Failure, NotApplicable, Score
-from assay.metrics.localization import CorrectedMass, OtsuIoU, RelevanceMass, Spuriousity
-from assay.metrics.ranking import Hit
-from assay.protocols.localize import coarsest, pair
+from karat.kernel.attribution import Attribution, resize_maps
+from karat.kernel.row import Failure, NotApplicable, Score
+from karat.metrics.localization import CorrectedMass, OtsuIoU, RelevanceMass, Spuriousity
+from karat.metrics.ranking import Hit
+from karat.protocols.localize import coarsest, pair
 
 
 @given(st.integers(0, 10_000), st.sampled_from([1, 2, 3]), st.sampled_from([2, 4]))

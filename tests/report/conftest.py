@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from assay.report import report
+from karat.report import report
 from tests.report.chromium import BINARY, Browser
 from tests.report.runs import make_run
 

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from assay.kernel.finding import Figure, Finding, Series
+from karat.kernel.finding import Figure, Finding, Series
 
 NAMES = (
     "cam/gradcam", "attention/rollout", "perturbation/rise", "gradient/input", "interaction/multishap(samples=128)",

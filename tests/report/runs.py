@@ -10,13 +10,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from assay.kernel.attribution import Attribution
-from assay.kernel.card import Card
-from assay.kernel.cell import Cell
-from assay.kernel.row import Outcomes
-from assay.kernel.sample import Phrase, Region, Sample
-from assay.results.shard import CellResult, ShardResult, write_shard
-from assay.results.store import Store
+from karat.kernel.attribution import Attribution
+from karat.kernel.card import Card
+from karat.kernel.cell import Cell
+from karat.kernel.row import Outcomes
+from karat.kernel.sample import Phrase, Region, Sample
+from karat.results.shard import CellResult, ShardResult, write_shard
+from karat.results.store import Store
 from tests.report.examples import findings
 
 COLOURS = {"red": (214, 60, 50), "blue": (40, 90, 200), "green": (40, 140, 80), "yellow": (240, 200, 40)}

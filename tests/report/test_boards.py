@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from assay.report.boards import ALL, Board, board, boards
-from assay.report.evidence import Evidence, gather
-from assay.report.resample import RESAMPLES, resample
-from assay.report.slices import slices, value_text
+from karat.report.boards import ALL, Board, board, boards
+from karat.report.evidence import Evidence, gather
+from karat.report.resample import RESAMPLES, resample
+from karat.report.slices import slices, value_text
 from tests.report.runs import EXPLAINERS, make_run
 
 

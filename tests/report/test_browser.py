@@ -9,10 +9,10 @@ from urllib.parse import quote
 import numpy as np
 import pytest
 
-from assay.report import report
-from assay.report.evidence import gather, is_control
-from assay.report.maps import ItemKey, Kept, by_item, disagree
-from assay.results.store import Store
+from karat.report import report
+from karat.report.evidence import gather, is_control
+from karat.report.maps import ItemKey, Kept, by_item, disagree
+from karat.results.store import Store
 from tests.report.chromium import Browser
 from tests.report.examples import findings
 from tests.report.runs import NASTY, Pictures, make_run
@@ -277,4 +277,4 @@ def test_the_theme_button_wins_over_the_system(browser: Browser, demo: Path) -> 
     assert browser.run(paper) != light
     browser.run("document.getElementById('theme').click()")
     assert browser.run(paper) == light
-    browser.run("localStorage.removeItem('assay-theme')")
+    browser.run("localStorage.removeItem('karat-theme')")

@@ -9,11 +9,11 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from assay.cli.main import app
-from assay.kernel.errors import BadInput
-from assay.report.compare import Change, Compared, compare
-from assay.results.run import Run, load_run
-from assay.statistics import adjust, sign_flip_test
+from karat.cli.main import app
+from karat.kernel.errors import BadInput
+from karat.report.compare import Change, Compared, compare
+from karat.results.run import Run, load_run
+from karat.statistics import adjust, sign_flip_test
 from tests.report.runs import SKILL, make_run
 
 
@@ -148,4 +148,4 @@ def test_the_command_fails_only_for_worse_and_only_if_asked(tmp_path: Path, monk
     assert (page / "index.html").exists()
     followed = CliRunner().invoke(app, ["view", before.as_uri()])  # what is far away cannot be watched
     assert isinstance(followed.exception, BadInput)
-    assert "assay report" in str(followed.exception)
+    assert "karat report" in str(followed.exception)

@@ -19,15 +19,15 @@ CARDS = "document.querySelectorAll('.card').length > 3"
 def test_heatmaps_have_the_colours_of_their_values(browser: Browser, demo: Path) -> None:
     browser.open(demo, "samples", CARDS)
     checked = browser.run("""(async () => {
-      const maps = (await ASSAY.need('maps-0'))[0];
-      const names = ASSAY.core.browser.explainers;
+      const maps = (await KARAT.need('maps-0'))[0];
+      const names = KARAT.core.browser.explainers;
       let checked = 0;
       for (const card of document.querySelectorAll('.card')) {
         const e = names.indexOf(card.querySelector('.name').textContent);
         if (e < 0 || !maps[e]?.map) continue;
         const [h, w, signed, data] = maps[e].map;
-        const table = ASSAY.colour.table(signed ? 'blue–orange' : 'ember');
-        const levels = ASSAY.bytes(data);
+        const table = KARAT.colour.table(signed ? 'blue–orange' : 'ember');
+        const levels = KARAT.bytes(data);
         const shown = card.querySelector('canvas').getContext('2d').getImageData(0, 0, w, h).data;
         for (let i = 0; i < h * w; i++) for (let c = 0; c < 3; c++)
           if (shown[4 * i + c] !== table[3 * levels[i] + c]) return `${names[e]} differs at ${i}`;
@@ -66,13 +66,13 @@ def _lightness(table: np.ndarray) -> np.ndarray:
 
 def test_colour_maps_are_even_and_rise(browser: Browser, demo: Path) -> None:
     browser.open(demo)
-    for name in browser.run("ASSAY.colour.plain"):
-        lab = _lightness(np.array(browser.run(f"[...ASSAY.colour.table({name!r})]")).reshape(256, 3))
+    for name in browser.run("KARAT.colour.plain"):
+        lab = _lightness(np.array(browser.run(f"[...KARAT.colour.table({name!r})]")).reshape(256, 3))
         steps = np.linalg.norm(np.diff(lab[::8], axis=0), axis=1)  # over 8 levels, so that rounding to bytes is small
         assert (np.diff(lab[::8, 0]) > 0).all(), name
         assert steps.max() / steps.min() < 1.35, (name, steps.max() / steps.min())
-    for name in browser.run("ASSAY.colour.signed"):
-        lab = _lightness(np.array(browser.run(f"[...ASSAY.colour.table({name!r})]")).reshape(256, 3))
+    for name in browser.run("KARAT.colour.signed"):
+        lab = _lightness(np.array(browser.run(f"[...KARAT.colour.table({name!r})]")).reshape(256, 3))
         assert lab[:, 0].argmax() in range(124, 131)
         assert lab[127, 0] > 0.95
         np.testing.assert_allclose(lab[127 - 120 : 127, 0], lab[247:127:-1, 0], atol=0.03)  # both arms weigh the same
@@ -148,9 +148,9 @@ def test_exports_escape_what_their_format_would_misread(browser: Browser, demo: 
     browser.open(demo)
     rows = "[['=cmd|x & \"y\", 50%', '-1.5'], ['p_q', '−2']]"
     table = f"{{heads: ['a', 'b'], numeric: [false, true], caption: 'x_y', rows: {rows}}}"
-    assert browser.run(f"ASSAY.save.csv({table})") == 'a,b\r\n"\'=cmd|x & ""y"", 50%",-1.5\r\np_q,−2\r\n'
-    tex = browser.run(f"ASSAY.save.latex({table})")
+    assert browser.run(f"KARAT.save.csv({table})") == 'a,b\r\n"\'=cmd|x & ""y"", 50%",-1.5\r\np_q,−2\r\n'
+    tex = browser.run(f"KARAT.save.latex({table})")
     assert '=cmd|x \\& "y", 50\\% & -1.5 \\\\' in tex
     assert "p\\_q & $-$2" in tex
     assert "\\caption{x\\_y}" in tex
-    assert '=cmd\\|x \\& "y", 50% | -1.5 |' in browser.run(f"ASSAY.save.markdown({table})")
+    assert '=cmd\\|x \\& "y", 50% | -1.5 |' in browser.run(f"KARAT.save.markdown({table})")

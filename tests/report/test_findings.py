@@ -6,13 +6,13 @@ import json
 from pathlib import Path
 from typing import Any
 
-from assay.report import report
-from assay.report.evidence import gather
-from assay.report.findings import verdict_of, write_findings
-from assay.report.sink import Inside
-from assay.results.record import record
-from assay.results.run import load_run
-from assay.results.store import Store
+from karat.report import report
+from karat.report.evidence import gather
+from karat.report.findings import verdict_of, write_findings
+from karat.report.sink import Inside
+from karat.results.record import record
+from karat.results.run import load_run
+from karat.results.store import Store
 from tests.report.runs import make_run
 from tests.report.test_page import _Tags
 

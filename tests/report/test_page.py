@@ -18,20 +18,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from assay.report import report
-from assay.report.encode import number, packed, to_json
-from assay.report.evidence import gather
-from assay.report.maps import disagree
-from assay.report.page import SCRIPTS
-from assay.report.samples import collect, metric_values
-from assay.report.scenes import encode_image, outline
-from assay.results.store import Store
+from karat.report import report
+from karat.report.encode import number, packed, to_json
+from karat.report.evidence import gather
+from karat.report.maps import disagree
+from karat.report.page import SCRIPTS
+from karat.report.samples import collect, metric_values
+from karat.report.scenes import encode_image, outline
+from karat.results.store import Store
 from tests.report.runs import NASTY, make_run
 
 
 def _chunk(page: Path, name: str) -> Any:
     text = (page.parent / "data" / f"{name}.js").read_text()
-    start = f'window.ASSAY.push("{name}",'
+    start = f'window.KARAT.push("{name}",'
     assert text.startswith(start)
     assert text.endswith(");\n")
     return json.loads(text[len(start) : -3])
@@ -215,7 +215,7 @@ def test_a_changed_dataset_shows_no_pictures_of_others(tmp_path: Path) -> None:
 def test_torch_stays_out(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", n=4)
     call = f"report([{str(run)!r}], {str(tmp_path / 'page')!r})"
-    code = f"import sys; from assay.report import report; {call}; print('torch' in sys.modules)"
+    code = f"import sys; from karat.report import report; {call}; print('torch' in sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2]
     )

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from assay.kernel.finding import Figure, Series
+from karat.kernel.finding import Figure, Series
 from tests.report.chromium import Browser
 from tests.report.examples import FIGURES, NAMES, bars, findings, lines, slopes
 from tests.report.runs import Pictures
@@ -23,7 +23,7 @@ def _draw(browser: Browser, figure: Figure, wide: int = 860) -> None:
     """Draw a figure alone on the page, at its own size."""
     plain = json.dumps(figure.__dict__ | {"series": [vars(s) for s in figure.series]})
     browser.run(f"""(() => {{
-      const drawn = ASSAY.plot.draw({plain}, {wide});
+      const drawn = KARAT.plot.draw({plain}, {wide});
       const place = document.createElement('div');
       place.style.width = '{wide}px';
       place.append(drawn);
@@ -140,7 +140,7 @@ def test_the_page_shows_every_finding_with_its_figures_and_numbers(browser: Brow
 def test_a_figures_numbers_are_saved_too(browser: Browser, demo: Path) -> None:
     browser.open(demo)
     plain = json.dumps(bars().__dict__ | {"series": [vars(s) for s in bars().series]})
-    table = browser.run(f"ASSAY.plot.numbers({plain})")
+    table = browser.run(f"KARAT.plot.numbers({plain})")
     assert table["heads"] == ["scenario", "series", "relevance mass", "low", "high"]
     assert len(table["rows"]) == 8
     assert table["numeric"] == [False, False, True, True, True]

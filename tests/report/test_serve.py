@@ -1,4 +1,4 @@
-"""`assay view`: this computer only, the page's files only, fresh while the run goes on."""
+"""`karat view`: this computer only, the page's files only, fresh while the run goes on."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from assay.kernel.errors import BadInput
-from assay.report.serve import HOST, _Server, served
+from karat.kernel.errors import BadInput
+from karat.report.serve import HOST, _Server, served
 from tests.report.chromium import Browser
 from tests.report.runs import make_run
 

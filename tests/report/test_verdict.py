@@ -8,14 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from assay.kernel.errors import BadInput
-from assay.report.boards import ALL, Board, boards, chief
-from assay.report.cautions import cautions
-from assay.report.evidence import Evidence, gather
-from assay.report.page import in_words
-from assay.report.slices import slices
-from assay.report.verdict import leaders, listed, samples_needed, verdict
-from assay.results.store import Store
+from karat.kernel.errors import BadInput
+from karat.report.boards import ALL, Board, boards, chief
+from karat.report.cautions import cautions
+from karat.report.evidence import Evidence, gather
+from karat.report.page import in_words
+from karat.report.slices import slices
+from karat.report.verdict import leaders, listed, samples_needed, verdict
+from karat.results.store import Store
 from tests.report.runs import make_run
 
 PURE = ("twin.pure",)

@@ -12,20 +12,20 @@ import pandas as pd
 import pytest
 import toys
 
-from assay.engine.run import run
-from assay.kernel.attribution import Attribution
-from assay.kernel.card import Card
-from assay.kernel.claim import Claim, Comparison
-from assay.kernel.errors import BadInput
-from assay.kernel.row import Outcomes
-from assay.kernel.spec import Spec
-from assay.probe.session import Session
-from assay.protocols.localization import Localization
-from assay.protocols.paper import paper
-from assay.results import load_run
-from assay.results.joined import Joined
-from assay.results.record import record
-from assay.results.run import KEYS, Run
+from karat.engine.run import run
+from karat.kernel.attribution import Attribution
+from karat.kernel.card import Card
+from karat.kernel.claim import Claim, Comparison
+from karat.kernel.errors import BadInput
+from karat.kernel.row import Outcomes
+from karat.kernel.spec import Spec
+from karat.probe.session import Session
+from karat.protocols.localization import Localization
+from karat.protocols.paper import paper
+from karat.results import load_run
+from karat.results.joined import Joined
+from karat.results.record import record
+from karat.results.run import KEYS, Run
 
 
 @dataclass(frozen=True)
@@ -189,7 +189,7 @@ class Claims(Localization):
 
 
 def test_a_paper_is_judged_by_a_run_of_its_protocol(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import assay.protocols.paper as room
+    import karat.protocols.paper as room
 
     finished = run(Spec.parse(toys.spec(protocol=f"{__name__}:Claims")), tmp_path / "right", workers=0)
     other = run(_spec(), tmp_path / "wrong", workers=0)

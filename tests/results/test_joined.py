@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 import toys
 
-from assay.engine.run import run
-from assay.kernel.errors import BadInput
-from assay.kernel.spec import Spec
-from assay.results.joined import Joined
-from assay.results.run import load_run
+from karat.engine.run import run
+from karat.kernel.errors import BadInput
+from karat.kernel.spec import Spec
+from karat.results.joined import Joined
+from karat.results.run import load_run
 
 ORDER = ["model", "dataset", "explainer", "sample", "metric"]
 RANDOM, CENTER, EDGES = "control/random", "control/center", "control/edges"

@@ -14,13 +14,13 @@ import pandas as pd
 import pytest
 import toys
 
-from assay.engine.run import run
-from assay.engine.status import status
-from assay.kernel.errors import BadInput, RunBusy
-from assay.kernel.spec import Spec
-from assay.results import load_run
-from assay.results.remote import RemoteFiles
-from assay.results.store import Store, _files
+from karat.engine.run import run
+from karat.engine.status import status
+from karat.kernel.errors import BadInput, RunBusy
+from karat.kernel.spec import Spec
+from karat.results import load_run
+from karat.results.remote import RemoteFiles
+from karat.results.store import Store, _files
 
 
 @pytest.fixture(autouse=True)

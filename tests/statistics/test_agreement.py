@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from assay.kernel.errors import BadInput
-from assay.statistics import agreement, agreement_matrix, kendall, ranking_agreement, spearman
+from karat.kernel.errors import BadInput
+from karat.statistics import agreement, agreement_matrix, kendall, ranking_agreement, spearman
 
 
 def pair(seed: int, n: int = 80, noise: float = 0.6) -> tuple[np.ndarray, np.ndarray]:

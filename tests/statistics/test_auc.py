@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from assay.kernel.errors import BadInput
-from assay.statistics import auc, roc
+from karat.kernel.errors import BadInput
+from karat.statistics import auc, roc
 
 
 @settings(max_examples=40, deadline=None)

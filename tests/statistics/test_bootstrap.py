@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from assay.kernel.errors import BadInput
-from assay.statistics import bootstrap_mean, bootstrap_statistic, paired_difference
-from assay.statistics.bootstrap import resample_weights
+from karat.kernel.errors import BadInput
+from karat.statistics import bootstrap_mean, bootstrap_statistic, paired_difference
+from karat.statistics.bootstrap import resample_weights
 
 
 def test_weights_count_draws() -> None:

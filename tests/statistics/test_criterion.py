@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assay.statistics.criterion import Criterion
-from assay.statistics.design import Design, build_design
+from karat.statistics.criterion import Criterion
+from karat.statistics.design import Design, build_design
 from tests.statistics.designs import crossed
 
 RANDOM = ("instance", "model", "dataset")

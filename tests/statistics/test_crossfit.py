@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from assay.kernel.errors import BadInput
-from assay.statistics import auc, cross_fitted_scores, logistic
+from karat.kernel.errors import BadInput
+from karat.statistics import auc, cross_fitted_scores, logistic
 
 
 def twins(seed: int, n: int = 60, gap: float = 1.0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

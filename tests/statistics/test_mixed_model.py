@@ -11,10 +11,10 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from assay.kernel.errors import BadInput
-from assay.statistics import MixedModel, mixed_model, mixed_model_by
-from assay.statistics.criterion import Criterion
-from assay.statistics.design import build_design
+from karat.kernel.errors import BadInput
+from karat.statistics import MixedModel, mixed_model, mixed_model_by
+from karat.statistics.criterion import Criterion
+from karat.statistics.design import build_design
 from tests.statistics.designs import crossed
 
 DATA = Path(__file__).parent / "data"

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assay.kernel.errors import BadInput
-from assay.statistics import pareto
+from karat.kernel.errors import BadInput
+from karat.statistics import pareto
 
 
 def test_frontier_by_hand() -> None:

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from assay.kernel.errors import BadInput
-from assay.statistics import shuffle_test, sign_flip_test
+from karat.kernel.errors import BadInput
+from karat.statistics import shuffle_test, sign_flip_test
 
 
 @pytest.mark.parametrize("alternative", ["greater", "less", "two-sided"])

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from assay.kernel.errors import BadInput
-from assay.statistics import detectable_difference, paired_power, samples_to_separate, separation
+from karat.kernel.errors import BadInput
+from karat.statistics import detectable_difference, paired_power, samples_to_separate, separation
 
 
 def test_textbook_sample_sizes() -> None:

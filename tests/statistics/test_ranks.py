@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import stats
 
-from assay.kernel.errors import BadInput
-from assay.statistics import (
+from karat.kernel.errors import BadInput
+from karat.statistics import (
     adjust,
     cliques,
     critical_difference,

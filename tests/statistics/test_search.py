@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from assay.statistics.search import minimise
+from karat.statistics.search import minimise
 
 
 def bowl(centre: np.ndarray):  # type: ignore[no-untyped-def]  # a pair of closures

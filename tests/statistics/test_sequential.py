@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assay.kernel.errors import BadInput
-from assay.statistics import anytime_interval, race
-from assay.statistics.sequential import _BETS, log_wealth
+from karat.kernel.errors import BadInput
+from karat.statistics import anytime_interval, race
+from karat.statistics.sequential import _BETS, log_wealth
 
 
 def table(seed: int, n: int, means: tuple[float, ...], spread: float = 0.15) -> pd.DataFrame:

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from assay.kernel.errors import BadInput
-from assay.statistics import jonckheere, page
+from karat.kernel.errors import BadInput
+from karat.statistics import jonckheere, page
 
 
 def slow_jonckheere(values: np.ndarray, order: np.ndarray) -> float:

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from assay.kernel.errors import BadInput
-from assay.statistics import eta_squared, variance_partition
+from karat.kernel.errors import BadInput
+from karat.statistics import eta_squared, variance_partition
 
 
 @settings(max_examples=30, deadline=None)

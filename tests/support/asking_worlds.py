@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from assay.kernel.sample import Sample
-from assay.models.blackbox import BlackBox, blackbox
+from karat.kernel.sample import Sample
+from karat.models.blackbox import BlackBox, blackbox
 
 SIDE, CELL = 4, 4
 WORDS = ("is", "it", "red")

@@ -18,11 +18,11 @@ import toys
 from fsspec.implementations.local import LocalFileSystem
 from fsspec.implementations.memory import MemoryFileSystem
 
-from assay.kernel.attribution import Attribution
-from assay.kernel.card import Card
-from assay.kernel.errors import AssayError
-from assay.probe.session import Session
-from assay.results.files import LocalFiles
+from karat.kernel.attribution import Attribution
+from karat.kernel.card import Card
+from karat.kernel.errors import KaratError
+from karat.probe.session import Session
+from karat.results.files import LocalFiles
 
 INJECTED: Counter[str] = Counter()  # kind of fault -> how many; `make faults` prints it at its end
 
@@ -49,15 +49,15 @@ class Gate:
 
 
 def scaled(count: int) -> int:
-    """A count of the fault suite, times ASSAY_FAULTS."""
-    return max(1, round(count * float(os.environ.get("ASSAY_FAULTS", "1"))))
+    """A count of the fault suite, times KARAT_FAULTS."""
+    return max(1, round(count * float(os.environ.get("KARAT_FAULTS", "1"))))
 
 
 def complaint(call: Callable[[], Any]) -> str:
     """What the user is told, which must be one line; nothing where all is well. Other errors are not for users."""
     try:
         call()
-    except AssayError as told:
+    except KaratError as told:
         text = str(told)
         if len(text.splitlines()) != 1:
             raise AssertionError(f"not one line: {text}") from told

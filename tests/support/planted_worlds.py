@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from assay.datasets.shortcut.sample import ROLE, ShortcutSample
-from assay.kernel.sample import Region
-from assay.models.blackbox import BlackBox, blackbox
+from karat.datasets.shortcut.sample import ROLE, ShortcutSample
+from karat.kernel.sample import Region
+from karat.models.blackbox import BlackBox, blackbox
 
 SIDE = 12
 Value = Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]]  # white pixels of the patch (m, D) -> probability (m,)

@@ -8,12 +8,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from assay.datasets.segmentation.scene import Scene, samples
-from assay.kernel.attribution import Attribution
-from assay.kernel.card import Card
-from assay.kernel.errors import UnknownName
-from assay.kernel.sample import Sample
-from assay.probe.session import Session
+from karat.datasets.segmentation.scene import Scene, samples
+from karat.kernel.attribution import Attribution
+from karat.kernel.card import Card
+from karat.kernel.errors import UnknownName
+from karat.kernel.sample import Sample
+from karat.probe.session import Session
 
 H, W = 4, 8
 

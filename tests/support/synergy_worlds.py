@@ -12,11 +12,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from assay.kernel.attribution import Attribution
-from assay.kernel.card import Card
-from assay.kernel.sample import Phrase, Sample
-from assay.probe.session import Session
-from assay.protocols.synergy import Synergy
+from karat.kernel.attribution import Attribution
+from karat.kernel.card import Card
+from karat.kernel.sample import Phrase, Sample
+from karat.probe.session import Session
+from karat.protocols.synergy import Synergy
 
 GRID = (2, 5)
 WORDS = "key lock key lock key lock key lock key lock"

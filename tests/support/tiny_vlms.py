@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from assay.kernel.sample import Sample
+from karat.kernel.sample import Sample
 
 TEXTS = ("Is the cup to the left of the bottle?", "How many red circles are there, above the blue square?", "Is it?")
 ANSWERS = ("yes", "(A) left", "no")

@@ -12,10 +12,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from assay.kernel.attribution import Attribution
-from assay.kernel.card import Card
-from assay.kernel.sample import Phrase, Region, Sample, Uses
-from assay.probe.session import Session
+from karat.kernel.attribution import Attribution
+from karat.kernel.card import Card
+from karat.kernel.sample import Phrase, Region, Sample, Uses
+from karat.probe.session import Session
 
 
 @dataclass(frozen=True)

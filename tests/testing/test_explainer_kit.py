@@ -9,11 +9,11 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from assay.kernel.attribution import Attribution
-from assay.kernel.card import Card
-from assay.kernel.errors import BadInput
-from assay.kernel.registry import build, registered
-from assay.testing import Broken, World, check_explainer, explainer_laws, worlds_for
+from karat.kernel.attribution import Attribution
+from karat.kernel.card import Card
+from karat.kernel.errors import BadInput
+from karat.kernel.registry import build, registered
+from karat.testing import Broken, World, check_explainer, explainer_laws, worlds_for
 
 pytest.importorskip("torch")
 
@@ -169,7 +169,7 @@ class Leaks(Good):
 def test_leaks_are_named(how: str, named: str) -> None:
     import torch
 
-    from assay.testing.worlds import spotlight_network
+    from karat.testing.worlds import spotlight_network
 
     world = spotlight_network.__wrapped__()  # of its own: it is spoilt afterwards
     try:

@@ -9,12 +9,12 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-import assay
-from assay.kernel.card import Card
-from assay.kernel.registry import build, registered
-from assay.metrics.localization import RelevanceMass, Spuriousity
-from assay.testing import Broken, check_dataset, check_metric, check_model
-from assay.testing.metric import Case
+import karat
+from karat.kernel.card import Card
+from karat.kernel.registry import build, registered
+from karat.metrics.localization import RelevanceMass, Spuriousity
+from karat.testing import Broken, check_dataset, check_metric, check_model
+from karat.testing.metric import Case
 
 COMPASS = "compass/direction_error"
 
@@ -101,7 +101,7 @@ def test_parameters_are_checked_as_given() -> None:
 
 def test_models_of_every_kind() -> None:
     pytest.importorskip("torch")
-    from assay.testing.worlds import grid_world, spotlight, spotlight_network
+    from karat.testing.worlds import grid_world, spotlight, spotlight_network
 
     for world in (spotlight(), spotlight_network(), grid_world()):
         check_model(world.model, world.samples)
@@ -144,9 +144,9 @@ class Fickle:
     ],
 )
 def test_a_model_that_breaks_a_law(fn: Any, given: dict[str, Any], law: str) -> None:
-    check_model(assay.models.blackbox(lazy, answers=["yes", "no"], **given))
+    check_model(karat.models.blackbox(lazy, answers=["yes", "no"], **given))
     with pytest.raises(Broken, match=law):
-        check_model(assay.models.blackbox(fn, answers=["yes", "no"], **given))
+        check_model(karat.models.blackbox(fn, answers=["yes", "no"], **given))
 
 
 def test_a_thing_that_is_no_model() -> None:
@@ -168,17 +168,17 @@ class Dots:
     def __len__(self) -> int:
         return 6
 
-    def load(self, start: int, stop: int) -> list[assay.Sample]:
+    def load(self, start: int, stop: int) -> list[karat.Sample]:
         return [self._one(i, start) for i in range(start, stop)]
 
-    def _one(self, i: int, start: int) -> assay.Sample:
+    def _one(self, i: int, start: int) -> karat.Sample:
         image = np.full((8, 8, 3), 10 * i + (start if self.fault == "slices" else 0), np.uint8)
-        return assay.Sample(
+        return karat.Sample(
             "dot" if self.fault == "ids" else f"dot-{i}",
             image.astype(float) if self.fault == "images" else image,  # type: ignore[arg-type]
             text="a dot",
-            regions=(assay.Region("dot", "target", boxes=((7, 0, 4 if self.fault == "inside" else 1, 1),)),),
-            phrases=(assay.Phrase((2, 9 if self.fault == "phrases" else 5), "target"),),
+            regions=(karat.Region("dot", "target", boxes=((7, 0, 4 if self.fault == "inside" else 1, 1),)),),
+            phrases=(karat.Phrase((2, 9 if self.fault == "phrases" else 5), "target"),),
             meta={"list": [1]} if self.fault == "meta" else {"i": i},  # type: ignore[dict-item]
         )
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-TEMPLATE = ROOT / "templates" / "assay-example"
-ASSAY = ("-c", "from assay.cli.main import main; main()")
+TEMPLATE = ROOT / "templates" / "karat-example"
+KARAT = ("-c", "from karat.cli.main import main; main()")
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def _run(*command: str, site: Path | None = None, cwd: Path | None = None) -> str:
     paths = [str(ROOT / "src"), *([str(site)] if site else []), os.environ.get("PYTHONPATH", "")]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in paths if path), "OMP_NUM_THREADS": "1"}
-    environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # the plug-in is named: an installed Assay would add it again
+    environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # the plug-in is named: an installed Karat would add it again
     done = subprocess.run(
         [sys.executable, *command], env=environment, cwd=cwd, capture_output=True, text=True, check=False
     )
@@ -39,24 +39,24 @@ def _run(*command: str, site: Path | None = None, cwd: Path | None = None) -> st
 
 
 def test_it_is_listed_beside_our_own(installed: Path) -> None:
-    shown = _run(*ASSAY, "ls", site=installed / "site")
+    shown = _run(*KARAT, "ls", site=installed / "site")
     for name in ("example/surprise", "example/coverage", "example/stripes", "control/random"):
         assert name in shown
 
 
 def test_its_own_tests_pass(installed: Path) -> None:
-    """Both ways: tests that call the kit, and what the plug-in makes of `assay_check`."""
-    plugin = ("-p", "assay.testing.plugin", "-p", "no:cacheprovider")
+    """Both ways: tests that call the kit, and what the plug-in makes of `karat_check`."""
+    plugin = ("-p", "karat.testing.plugin", "-p", "no:cacheprovider")
     shown = _run("-m", "pytest", "-q", "-rA", *plugin, "tests", site=installed / "site", cwd=installed / "source")
     assert "8 passed" in shown
     for name in ("example/surprise", "example/coverage", "example/stripes"):
-        assert f"assay_check[{name}]" in shown
+        assert f"karat_check[{name}]" in shown
 
 
 def test_its_spec_runs(installed: Path) -> None:
     given = ("run", "spec.yaml", "--limit", "4", "--workers", "1", "--progress", "none")
-    _run(*ASSAY, *given, site=installed / "site", cwd=installed / "source")
-    from assay import load_run
+    _run(*KARAT, *given, site=installed / "site", cwd=installed / "source")
+    from karat import load_run
 
     rows = load_run(installed / "source" / "runs" / "example").scores()
     mass = rows[rows.metric == "localization/relevance_mass"].groupby("explainer").value.mean()
@@ -67,5 +67,5 @@ def test_its_spec_runs(installed: Path) -> None:
 
 def test_what_it_teaches_stays_short() -> None:
     for name in ("explainer", "metric", "dataset", "model"):
-        lines = (TEMPLATE / "src" / "assay_example" / f"{name}.py").read_text(encoding="utf-8").splitlines()
+        lines = (TEMPLATE / "src" / "karat_example" / f"{name}.py").read_text(encoding="utf-8").splitlines()
         assert sum(map(bool, lines)) < 30  # with imports and docstrings, without blank lines

@@ -9,9 +9,9 @@ import pytest
 import tiny_vlms
 from tiny_vlms import ANSWERS, KINDS
 
-from assay.models.families import FAMILIES, MergedPatches, View
-from assay.models.vlm import vlm
-from assay.testing import vlm_laws
+from karat.models.families import FAMILIES, MergedPatches, View
+from karat.models.vlm import vlm
+from karat.testing import vlm_laws
 
 
 def broken(kind: str, **changes: Any) -> dict[str, str]:

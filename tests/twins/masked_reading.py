@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from assay.datasets.grid import World
+from karat.datasets.grid import World
 
 DIRECTIONS = {"left": (-1, 0), "right": (1, 0), "above": (0, -1), "below": (0, 1)}
 OPENERS = (*DIRECTIONS, "relative", "than", "are", "that", "and", ",")

@@ -1,4 +1,4 @@
-"""From the pets with artefacts to a folder that Assay reads: masks of class numbers, a label file, both sets of images.
+"""From the pets with artefacts to a folder that Karat reads: masks of class numbers, a label file, both sets of images.
 
     python prepare.py PETS_ARTIFACT data/pets
 
@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from assay.datasets.segmentation.imagenet import by_wnid
+from karat.datasets.segmentation.imagenet import by_wnid
 
 source, out = (Path(arg) for arg in sys.argv[1:3])
 (out / "masks").mkdir(parents=True, exist_ok=True)

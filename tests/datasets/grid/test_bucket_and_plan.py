@@ -6,9 +6,9 @@ import time
 
 import pytest
 
-from assay.datasets.grid import World, buckets, generate, generate_batch, parse_bucket
-from assay.datasets.grid.plan import compare_counts, layouts, plan
-from assay.kernel.errors import BadInput
+from karat.datasets.grid import World, buckets, generate, generate_batch, parse_bucket
+from karat.datasets.grid.plan import compare_counts, layouts, plan
+from karat.kernel.errors import BadInput
 
 
 def test_the_taxonomy_has_38_published_buckets_and_two_of_ours():
@@ -67,7 +67,7 @@ def test_negative_numbers_are_refused():
 @pytest.mark.parametrize("depth", [1, 2, 3])
 def test_layouts_leave_exactly_the_room_that_they_claim(depth: int):
     """Areas come from closed forms; here every cell of every layout is tested one by one."""
-    from assay.datasets.grid.plan import direction_orders
+    from karat.datasets.grid.plan import direction_orders
 
     size = 5
     for targets, confusers, outside in ((0, 1, 0), (2, 1, 4), (3, 2, 5)):

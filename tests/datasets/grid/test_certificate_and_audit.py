@@ -7,12 +7,12 @@ import dataclasses
 import numpy as np
 import pytest
 
-from assay.datasets.grid import GridSample, audit, buckets, execute, generate, generate_batch
-from assay.datasets.grid.audit import Auditor
-from assay.datasets.grid.claims import batch_claims
-from assay.datasets.grid.rules import strength
-from assay.kernel.errors import BadInput
-from assay.kernel.sample import Sample
+from karat.datasets.grid import GridSample, audit, buckets, execute, generate, generate_batch
+from karat.datasets.grid.audit import Auditor
+from karat.datasets.grid.claims import batch_claims
+from karat.datasets.grid.rules import strength
+from karat.kernel.errors import BadInput
+from karat.kernel.sample import Sample
 
 Objects = dict[tuple[int, int], tuple[str, str]]
 

@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from assay.datasets.grid import export, generate
-from assay.datasets.grid.world import World
-from assay.kernel.errors import BadInput
+from karat.datasets.grid import export, generate
+from karat.datasets.grid.world import World
+from karat.kernel.errors import BadInput
 
 SOME = ("D2_M_F0_d0.7", "D1_REL_F0_d0.3", "D3_CMP_F0_d0.3")
 

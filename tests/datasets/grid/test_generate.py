@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assay.datasets.grid import World, buckets, generate, generate_batch, parse_bucket
-from assay.datasets.grid.audit import Auditor
-from assay.datasets.grid.claims import batch_claims
-from assay.datasets.grid.draws import choose, count_deck, deal, uniform
-from assay.kernel.errors import AssayError
+from karat.datasets.grid import World, buckets, generate, generate_batch, parse_bucket
+from karat.datasets.grid.audit import Auditor
+from karat.datasets.grid.claims import batch_claims
+from karat.datasets.grid.draws import choose, count_deck, deal, uniform
+from karat.kernel.errors import KaratError
 
 SOME = ("D1_A_F0_d0.3", "D2_SO_F1_d0.7", "D3_M_F0_d0.3", "D1_CMP_F0_d0.7", "D3_CMP_F0_d0.3", "D1_REL_F0_d0.7")
 
@@ -119,7 +119,7 @@ def test_every_possible_world_keeps_the_guarantees(name: str, size: int, percent
     """Whatever is not refused holds in full, interventions included."""
     try:
         batch = generate_batch(f"{name}_d{percent / 100:g}", range(16), seed, mode=mode, world=World(size=size))
-    except AssayError:
+    except KaratError:
         assert size == 5 or percent < 30
         return
     auditor = Auditor(deep=size < 7)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from assay.datasets.grid import World, buckets, generate, generate_batch, parse_bucket
-from assay.datasets.grid.executor import parse
-from assay.datasets.grid.language import noun_text, word
-from assay.kernel.errors import BadInput
+from karat.datasets.grid import World, buckets, generate, generate_batch, parse_bucket
+from karat.datasets.grid.executor import parse
+from karat.datasets.grid.language import noun_text, word
+from karat.kernel.errors import BadInput
 
 RC, BS, GT, YP = (0, 0), (2, 1), (1, 2), (3, 3)  # red circle, blue square, green triangle, yellow pentagon
 RED, BLUE, CIRCLE, PENTAGON = (0, -1), (2, -1), (-1, 0), (-1, 3)
@@ -106,7 +106,7 @@ def test_phrases_and_truth_of_a_sample():
 
 
 def test_masks_from_cells_equal_masks_from_boxes():
-    from assay.kernel.sample import Sample
+    from karat.kernel.sample import Sample
 
     for bucket in ("D3_CMP_F0_d0.7", "D1_REL_F0_d0.3"):
         sample = generate(bucket, 3, cell=17)[2]

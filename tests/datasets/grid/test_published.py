@@ -7,8 +7,8 @@ from functools import cache
 import numpy as np
 import pytest
 
-from assay.datasets.grid import SceneBatch, audit, buckets, generate, generate_batch
-from assay.datasets.grid.certificate import prove
+from karat.datasets.grid import SceneBatch, audit, buckets, generate, generate_batch
+from karat.datasets.grid.certificate import prove
 
 
 @cache

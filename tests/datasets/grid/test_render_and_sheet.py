@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from PIL import Image, ImageDraw
 
-from assay.datasets.grid import World, answer_histograms, contact_sheet, generate, generate_batch, render
-from assay.datasets.grid.render import draw_object
-from assay.datasets.grid.world import MORE_SHAPES, PALETTE, SHAPES
-from assay.kernel.errors import BadInput
+from karat.datasets.grid import World, answer_histograms, contact_sheet, generate, generate_batch, render
+from karat.datasets.grid.render import draw_object
+from karat.datasets.grid.world import MORE_SHAPES, PALETTE, SHAPES
+from karat.kernel.errors import BadInput
 
 
 @pytest.mark.parametrize("world", [World(), World(5, 71), World(4, 80, PALETTE[:2], SHAPES + MORE_SHAPES)])

@@ -25,11 +25,11 @@ from segmentation_worlds import (
     voc,
 )  # fmt: skip
 
-from assay.datasets.segmentation import Ade20k, Coco, CocoStuff, Folder, ImageNetS, Parquet, Voc
-from assay.datasets.segmentation.files import read_labels
-from assay.datasets.segmentation.imagenet import MERGED, by_wnid, labels, members
-from assay.kernel.errors import BadInput
-from assay.kernel.sample import Sample
+from karat.datasets.segmentation import Ade20k, Coco, CocoStuff, Folder, ImageNetS, Parquet, Voc
+from karat.datasets.segmentation.files import read_labels
+from karat.datasets.segmentation.imagenet import MERGED, by_wnid, labels, members
+from karat.kernel.errors import BadInput
+from karat.kernel.sample import Sample
 
 QUARTER = H * W // 4
 

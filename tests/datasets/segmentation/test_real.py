@@ -7,7 +7,7 @@ import json
 import numpy as np
 from real_data import real_data
 
-from assay.datasets.segmentation import Ade20k, Coco, CocoStuff, ImageNetS, Voc
+from karat.datasets.segmentation import Ade20k, Coco, CocoStuff, ImageNetS, Voc
 
 
 def test_voc_on_real_files() -> None:

@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assay.datasets.shortcut import Shortcut, difference, planted, preset
-from assay.kernel.errors import AssayError
+from karat.datasets.shortcut import Shortcut, difference, planted, preset
+from karat.kernel.errors import KaratError
 
 
 def noise(n, height=32, width=32, seed=0):
@@ -105,19 +105,19 @@ def test_seeds_decide_everything():
     ],
 )
 def test_impossible_shortcuts_are_refused(changes, message):
-    with pytest.raises(AssayError, match=message):
+    with pytest.raises(KaratError, match=message):
         Shortcut(**{"classes": 10, "height": 32, "width": 32, **changes})
 
 
 def test_bad_images_and_classes_are_refused():
     rule = Shortcut(10, 32, 32)
-    with pytest.raises(AssayError, match="made for"):
+    with pytest.raises(KaratError, match="made for"):
         rule.apply(noise(1, 16, 16), [0])
-    with pytest.raises(AssayError, match="classes 0 to 9"):
+    with pytest.raises(KaratError, match="classes 0 to 9"):
         rule.apply(noise(1), [10])
-    with pytest.raises(AssayError, match="preset"):
+    with pytest.raises(KaratError, match="preset"):
         preset("cifar", 10, 32, 32)
-    with pytest.raises(AssayError, match="blur"):
+    with pytest.raises(KaratError, match="blur"):
         preset("cifar10", 10, 32, 32, blur=1)
 
 
@@ -148,7 +148,7 @@ def test_difference_is_grey_where_nothing_changed():
 def test_a_contact_sheet_has_clean_perturbed_and_change_below_each_other(tmp_path):
     from PIL import Image
 
-    from assay.datasets.shortcut.sheet import GAP, contact_sheet
+    from karat.datasets.shortcut.sheet import GAP, contact_sheet
 
     samples = planted(noise(2), [0, 1], ("a", "b"), Shortcut(2, 32, 32))
     path = contact_sheet(samples, tmp_path / "deep" / "sheet.png", side=32)
@@ -157,5 +157,5 @@ def test_a_contact_sheet_has_clean_perturbed_and_change_below_each_other(tmp_pat
     np.testing.assert_array_equal(shown[:32, :32], samples[0].twin)
     second = 32 + GAP
     np.testing.assert_array_equal(shown[second : second + 32, second : second + 32], samples[1].image)
-    with pytest.raises(AssayError, match="at least one"):
+    with pytest.raises(KaratError, match="at least one"):
         contact_sheet([], path)

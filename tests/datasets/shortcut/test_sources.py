@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from assay.datasets.shortcut import ShortcutDataset
-from assay.datasets.shortcut.leaves import LABELS, picture
-from assay.datasets.shortcut.sources import of_arrays, open_source
-from assay.kernel.errors import AssayError
+from karat.datasets.shortcut import ShortcutDataset
+from karat.datasets.shortcut.leaves import LABELS, picture
+from karat.datasets.shortcut.sources import of_arrays, open_source
+from karat.kernel.errors import KaratError
 
 
 def noise(n, side=32, seed=0):
@@ -33,7 +33,7 @@ def test_splits_and_seeds_of_leaves_differ():
     other = ShortcutDataset(n=5, seed=7)
     np.testing.assert_array_equal(other.load(0, 1)[0].twin, test.load(0, 1)[0].twin)
     assert not np.array_equal(other.shortcut.kernels, test.shortcut.kernels)
-    with pytest.raises(AssayError, match="train and test"):
+    with pytest.raises(KaratError, match="train and test"):
         ShortcutDataset(split="val", n=5).load(0, 1)
 
 
@@ -65,9 +65,9 @@ def test_npz_files(tmp_path):
     images[0, 0, 0] += 1
     np.savez(path, x_test=images, y_test=classes, classes=np.array(["cat", "dog", "owl"]))
     assert ShortcutDataset(source=str(path)).revision != before
-    with pytest.raises(AssayError, match="x_train"):
+    with pytest.raises(KaratError, match="x_train"):
         open_source(str(path), "train")
-    with pytest.raises(AssayError, match="no arrays"):
+    with pytest.raises(KaratError, match="no arrays"):
         open_source(str(tmp_path / "gone.npz"))
 
 
@@ -86,7 +86,7 @@ def test_cifar_binary_files(tmp_path):
     assert test.labels == tuple("abcdefghij")
     assert len(test.classes) == 3
     (tmp_path / "test_batch.bin").write_bytes(b"123")
-    with pytest.raises(AssayError, match="whole number"):
+    with pytest.raises(KaratError, match="whole number"):
         open_source(str(tmp_path), "test")
 
 
@@ -104,7 +104,7 @@ def test_cifar_100_reads_fine_labels(tmp_path):
 
 def test_the_pickled_version_of_cifar_is_refused(tmp_path):
     (tmp_path / "data_batch_1").write_bytes(b"\x80\x02}")
-    with pytest.raises(AssayError, match="pickle"):
+    with pytest.raises(KaratError, match="pickle"):
         open_source(str(tmp_path))
 
 
@@ -127,7 +127,7 @@ def test_folders_of_pictures(tmp_path):
     Image.fromarray(np.ones((40, 60, 3), np.uint8)).save(tmp_path / "test" / "ant" / "1.png")
     assert open_source(str(tmp_path), "test", side=20).revision != before
     (tmp_path / "empty").mkdir()
-    with pytest.raises(AssayError, match="one folder of pictures a class"):
+    with pytest.raises(KaratError, match="one folder of pictures a class"):
         open_source(str(tmp_path / "empty"))
 
 
@@ -158,7 +158,7 @@ def test_hugging_face_datasets(monkeypatch):
     assert source.classes.tolist() == [1, 0, 1]
     np.testing.assert_array_equal(source.images([0, 1, 2]), noise(3))
     monkeypatch.setattr(Table, "features", {"picture": Image_()})
-    with pytest.raises(AssayError, match="ClassLabel"):
+    with pytest.raises(KaratError, match="ClassLabel"):
         open_source("hf:owner/set")
 
 
@@ -170,19 +170,19 @@ def test_a_library_that_can_run_code_of_the_hub_is_refused(monkeypatch, version)
     module.__version__ = version
     module.load_dataset = lambda *given, **named: asked.append(given)
     monkeypatch.setitem(sys.modules, "datasets", module)
-    with pytest.raises(AssayError, match=f"datasets 4 or newer, not {version}"):
+    with pytest.raises(KaratError, match=f"datasets 4 or newer, not {version}"):
         open_source("hf:owner/set")
     assert asked == []
 
 
 def test_arrays_are_checked():
     assert of_arrays(noise(2), [0, 1], ["a", "b"]).labels == ("a", "b")
-    with pytest.raises(AssayError, match="between 0 and 1"):
+    with pytest.raises(KaratError, match="between 0 and 1"):
         of_arrays(noise(2), [0, 2], ["a", "b"])
-    with pytest.raises(AssayError, match="uint8"):
+    with pytest.raises(KaratError, match="uint8"):
         of_arrays(noise(2).astype(float), [0, 1], ["a", "b"])
 
 
 def test_what_is_not_there_is_said():
-    with pytest.raises(AssayError, match="no images at"):
+    with pytest.raises(KaratError, match="no images at"):
         open_source("nowhere/at/all")

@@ -13,12 +13,12 @@ import pytest
 from PIL import Image
 from real_data import real_data
 
-from assay.datasets.spatial import CocoPairs, VGSpatial, Vsr, coverage
-from assay.datasets.spatial.coco import read_instances
-from assay.datasets.spatial.pair import overlap
-from assay.datasets.spatial.vsr import CATEGORIES, match_category, read_statements
-from assay.kernel.errors import BadInput
-from assay.protocols import published
+from karat.datasets.spatial import CocoPairs, VGSpatial, Vsr, coverage
+from karat.datasets.spatial.coco import read_instances
+from karat.datasets.spatial.pair import overlap
+from karat.datasets.spatial.vsr import CATEGORIES, match_category, read_statements
+from karat.kernel.errors import BadInput
+from karat.protocols import published
 
 
 def _coco(folder: Path, pictures: int = 12) -> Path:

@@ -5,11 +5,11 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from assay.datasets.grid.executor import execute
-from assay.datasets.grid.world import World
-from assay.datasets.spatial import RELATIONS, GridRelations
-from assay.datasets.spatial.question import relation_between
-from assay.kernel.errors import BadInput
+from karat.datasets.grid.executor import execute
+from karat.datasets.grid.world import World
+from karat.datasets.spatial import RELATIONS, GridRelations
+from karat.datasets.spatial.question import relation_between
+from karat.kernel.errors import BadInput
 
 ALL = GridRelations(16, kinds=("plain", "probe", "swap", "move"))
 

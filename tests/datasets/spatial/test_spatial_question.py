@@ -3,9 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from assay.datasets.spatial.question import OPPOSITE, RELATIONS, angle, centre, four_way, relation_between, zone
-from assay.kernel.errors import BadInput
-from assay.kernel.sample import Region, Sample
+from karat.datasets.spatial.question import OPPOSITE, RELATIONS, angle, centre, four_way, relation_between, zone
+from karat.kernel.errors import BadInput
+from karat.kernel.sample import Region, Sample
 
 
 def test_the_prompt_is_the_published_one_word_for_word() -> None:

@@ -15,11 +15,11 @@ import pytest
 from PIL import Image
 from real_data import real_data
 
-from assay.datasets.vqa import CVBench, MMStar, RePOPE
-from assay.datasets.vqa.files import ParquetRows, locate
-from assay.datasets.vqa.prompts import INSTRUCTION
-from assay.datasets.vqa.repope import asked_for
-from assay.kernel.errors import BadInput
+from karat.datasets.vqa import CVBench, MMStar, RePOPE
+from karat.datasets.vqa.files import ParquetRows, locate
+from karat.datasets.vqa.prompts import INSTRUCTION
+from karat.datasets.vqa.repope import asked_for
+from karat.kernel.errors import BadInput
 
 
 def png(level: int, size: tuple[int, int] = (6, 4)) -> bytes:

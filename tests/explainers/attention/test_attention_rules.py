@@ -14,14 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from assay.explainers.attention import Daam, Gar, Generic, GradRollout, Raw, Rollout
-from assay.explainers.attention.bimodal import Bimodal
-from assay.kernel.errors import BadInput
-from assay.kernel.sample import Sample
-from assay.models.classifier import classifier
-from assay.models.preprocessing import Preprocessing
-from assay.models.vlm import vlm
-from assay.probe import Session, trace
+from karat.explainers.attention import Daam, Gar, Generic, GradRollout, Raw, Rollout
+from karat.explainers.attention.bimodal import Bimodal
+from karat.kernel.errors import BadInput
+from karat.kernel.sample import Sample
+from karat.models.classifier import classifier
+from karat.models.preprocessing import Preprocessing
+from karat.models.vlm import vlm
+from karat.probe import Session, trace
 from tests.models.tiny_llava import IMAGE_FIRST, TEXT_FIRST, make_module, make_processor
 from tests.twins import attention_rules as rules
 
@@ -223,7 +223,7 @@ def test_daam_squashed_keeps_the_order() -> None:
 def test_runs_of_rows_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """A long context is worked through a few rows at a time."""
     whole = [e(Session(model("grouped_queries"), samples(), list(ANSWERS))) for e, _ in TWINS.values()]
-    monkeypatch.setattr("assay.probe.heads._AT_ONCE", 3 * 4 * 50 * 7)  # seven rows of about fifty
+    monkeypatch.setattr("karat.probe.heads._AT_ONCE", 3 * 4 * 50 * 7)  # seven rows of about fifty
     parts = [e(Session(model("grouped_queries"), samples(), list(ANSWERS))) for e, _ in TWINS.values()]
     for one, other in zip(whole, parts, strict=True):
         for a, b in zip(one, other, strict=True):

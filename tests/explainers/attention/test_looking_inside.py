@@ -9,15 +9,15 @@ import pytest
 import torch
 from torch import nn
 
-from assay.datasets.grid import GridSample, generate
-from assay.explainers.attention import Daam, Gar, Generic, GradRollout, Raw, Rollout
-from assay.explainers.cam import GradCam, LayerCam
-from assay.explainers.relevance import AttnLrp, CpLrp
-from assay.explainers.vlm import LlavaCam, Tam
-from assay.kernel.errors import BadInput
-from assay.kernel.registry import registered
-from assay.models.gridprog import GridProg
-from assay.probe import Session
+from karat.datasets.grid import GridSample, generate
+from karat.explainers.attention import Daam, Gar, Generic, GradRollout, Raw, Rollout
+from karat.explainers.cam import GradCam, LayerCam
+from karat.explainers.relevance import AttnLrp, CpLrp
+from karat.explainers.vlm import LlavaCam, Tam
+from karat.kernel.errors import BadInput
+from karat.kernel.registry import registered
+from karat.models.gridprog import GridProg
+from karat.probe import Session
 from tests.explainers.architectures import BUILDERS, DYNAMIC, READS_TEXT, model, samples, targets
 
 ATTENTION = (Raw(), Rollout(), Rollout("max", 0.5), GradRollout(), Generic(), Gar(0.5), Daam())

@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 from asking_worlds import entangled, shades, world
 
-from assay.explainers.asking import Asking
-from assay.explainers.crossing import crossed_matrices
-from assay.explainers.interaction import Dime, FaithShap, MultiShap, MultiViz, WeightedBanzhaf
-from assay.explainers.modality import Emap, Harsanyi, InterShap, Pid
-from assay.explainers.perturbation import Extremal, LeaveOneOut, Lime, Occlusion, Rise
-from assay.explainers.shapley import KernelShap, Permutation, PixelShapTokenShap
-from assay.kernel.registry import registered
-from assay.kernel.sample import Sample
-from assay.models.vlm import vlm
-from assay.probe import Session
+from karat.explainers.asking import Asking
+from karat.explainers.crossing import crossed_matrices
+from karat.explainers.interaction import Dime, FaithShap, MultiShap, MultiViz, WeightedBanzhaf
+from karat.explainers.modality import Emap, Harsanyi, InterShap, Pid
+from karat.explainers.perturbation import Extremal, LeaveOneOut, Lime, Occlusion, Rise
+from karat.explainers.shapley import KernelShap, Permutation, PixelShapTokenShap
+from karat.kernel.registry import registered
+from karat.kernel.sample import Sample
+from karat.models.vlm import vlm
+from karat.probe import Session
 from tests.models.tiny_llava import make_module, make_processor
 
 ALONE: list[Any] = [  # each sample by itself

@@ -8,12 +8,12 @@ from asking_worlds import additive, cells, entangled, planted, shades, world
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.explainers.interaction import Dime
-from assay.explainers.interaction.dime import split_row
-from assay.explainers.modality import Emap, emap
-from assay.explainers.perturbation.surrogate import closeness, neighbours, ridge
-from assay.kernel.errors import BadInput
-from assay.probe import Session
+from karat.explainers.interaction import Dime
+from karat.explainers.interaction.dime import split_row
+from karat.explainers.modality import Emap, emap
+from karat.explainers.perturbation.surrogate import closeness, neighbours, ridge
+from karat.kernel.errors import BadInput
+from karat.probe import Session
 
 SETTINGS = {"visual": (2, 2), "zero": "black", "alterations": 16, "batch": 4}
 

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from asking_worlds import WORDS, cells, entangled, shades, world
 
-from assay.explainers.interaction import Dime
-from assay.explainers.interaction.dime import split_row
-from assay.explainers.interaction.faithful import faith_shap
-from assay.explainers.perturbation.surrogate import closeness, ridge
-from assay.explainers.shapley import PixelShapTokenShap
-from assay.explainers.shapley.pixelshap_tokenshap import released
-from assay.probe import Evaluator, Game, Session
-from assay.probe.exact import coalitions, shapley_values
+from karat.explainers.interaction import Dime
+from karat.explainers.interaction.dime import split_row
+from karat.explainers.interaction.faithful import faith_shap
+from karat.explainers.perturbation.surrogate import closeness, ridge
+from karat.explainers.shapley import PixelShapTokenShap
+from karat.explainers.shapley.pixelshap_tokenshap import released
+from karat.probe import Evaluator, Game, Session
+from karat.probe.exact import coalitions, shapley_values
 
 TEXTS = ("is it red", "red", "it is", "is red")
 

@@ -9,15 +9,15 @@ from asking_worlds import additive, entangled, planted, shades, white, world
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assay.explainers.interaction import FaithShap, MultiShap, WeightedBanzhaf
-from assay.explainers.interaction.faithful import banzhaf_pairs, faith_shap
-from assay.explainers.interaction.multishap import released
-from assay.explainers.interaction.pair_regression import least_pairs, pair_regression
-from assay.explainers.interaction.reducing import reduced, synergy_share
-from assay.explainers.interaction.switching import switched
-from assay.kernel.errors import BadInput
-from assay.probe import Estimate, Evaluator, Game, Session, Zero, interaction_matrix
-from assay.probe.exact import coalitions, shapley_interactions, shapley_values
+from karat.explainers.interaction import FaithShap, MultiShap, WeightedBanzhaf
+from karat.explainers.interaction.faithful import banzhaf_pairs, faith_shap
+from karat.explainers.interaction.multishap import released
+from karat.explainers.interaction.pair_regression import least_pairs, pair_regression
+from karat.explainers.interaction.reducing import reduced, synergy_share
+from karat.explainers.interaction.switching import switched
+from karat.kernel.errors import BadInput
+from karat.probe import Estimate, Evaluator, Game, Session, Zero, interaction_matrix
+from karat.probe.exact import coalitions, shapley_interactions, shapley_values
 
 PAIR_METHODS = [MultiShap, FaithShap, WeightedBanzhaf]
 
@@ -229,7 +229,7 @@ def test_rules_of_reduction() -> None:
 
 
 def test_a_question_is_needed() -> None:
-    from assay.kernel.sample import Sample
+    from karat.kernel.sample import Sample
 
     model, _ = world(additive)
     with pytest.raises(BadInput, match="lacks one"):

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from assay.explainers.interaction import MultiViz
-from assay.kernel.sample import Sample
-from assay.models.vlm import vlm
-from assay.probe import Session, trace
+from karat.explainers.interaction import MultiViz
+from karat.kernel.sample import Sample
+from karat.models.vlm import vlm
+from karat.probe import Session, trace
 from tests.models.tiny_llava import make_module, make_processor
 
 

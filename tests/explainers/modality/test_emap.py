@@ -8,10 +8,10 @@ from asking_worlds import additive, entangled, shades, truth_table, world, xor
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.explainers.crossing import BLOCK
-from assay.explainers.modality import Emap, emap, emap_of
-from assay.kernel.errors import BadInput
-from assay.probe import Session
+from karat.explainers.crossing import BLOCK
+from karat.explainers.modality import Emap, emap, emap_of
+from karat.kernel.errors import BadInput
+from karat.probe import Session
 
 PUBLISHED = [[-1.3, 0.3, -0.2], [0.8, 3.0, 1.1], [1.1, -0.1, 0.7]]
 

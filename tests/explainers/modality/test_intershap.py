@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from asking_worlds import additive, entangled, planted, shades, truth_table, white, world, xor
 
-from assay.explainers.crossing import BLOCK, blocks
-from assay.explainers.modality import Harsanyi, InterShap, intershap, values_of
-from assay.kernel.errors import BadInput
-from assay.kernel.sample import Sample
-from assay.probe import Session
+from karat.explainers.crossing import BLOCK, blocks
+from karat.explainers.modality import Harsanyi, InterShap, intershap, values_of
+from karat.kernel.errors import BadInput
+from karat.kernel.sample import Sample
+from karat.probe import Session
 
 
 @pytest.mark.parametrize("absent", ["background", "zero"])

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assay.explainers.modality import pid, pid_clusters, pid_gaussian
-from assay.explainers.modality.pid import joint_information, least_information
-from assay.explainers.modality.pid_features import gaussian_information
-from assay.kernel.errors import BadInput
+from karat.explainers.modality import pid, pid_clusters, pid_gaussian
+from karat.explainers.modality.pid import joint_information, least_information
+from karat.explainers.modality.pid_features import gaussian_information
+from karat.kernel.errors import BadInput
 
 
 def gate(rule: Callable[[int, int], int], outcomes: int = 2, equal: bool = False) -> np.ndarray:

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from asking_worlds import shades, truth_table, world, xor
 
-from assay.explainers.crossing import BLOCK
-from assay.explainers.modality import Emap, Pid, pid_of_answers, synergy_share
-from assay.probe import Session
+from karat.explainers.crossing import BLOCK
+from karat.explainers.modality import Emap, Pid, pid_of_answers, synergy_share
+from karat.probe import Session
 
 
 def test_an_xor_is_all_synergy() -> None:

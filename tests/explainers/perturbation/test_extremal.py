@@ -8,12 +8,12 @@ import torch
 from asking_worlds import white, world
 from torch import Tensor, nn
 
-from assay.explainers.perturbation import Extremal
-from assay.kernel.errors import BadInput
-from assay.kernel.sample import Sample
-from assay.models.classifier import classifier
-from assay.models.preprocessing import Preprocessing
-from assay.probe import Session
+from karat.explainers.perturbation import Extremal
+from karat.kernel.errors import BadInput
+from karat.kernel.sample import Sample
+from karat.models.classifier import classifier
+from karat.models.preprocessing import Preprocessing
+from karat.probe import Session
 
 
 def corner(bright: np.ndarray, words: list[set[str]]) -> np.ndarray:

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from sklearn.linear_model import Ridge
 from sklearn.metrics import pairwise_distances
 
-from assay.explainers.perturbation import Lime
-from assay.explainers.perturbation.lime import mean_colours
-from assay.explainers.perturbation.surrogate import closeness, neighbours, ridge
-from assay.kernel.errors import BadInput
-from assay.probe import Session
-from assay.probe.exact import coalitions
+from karat.explainers.perturbation import Lime
+from karat.explainers.perturbation.lime import mean_colours
+from karat.explainers.perturbation.surrogate import closeness, neighbours, ridge
+from karat.kernel.errors import BadInput
+from karat.probe import Session
+from karat.probe.exact import coalitions
 
 
 def test_the_regression_is_scikit_learns() -> None:

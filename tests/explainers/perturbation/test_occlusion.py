@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from asking_worlds import PATCH_WEIGHTS, WORD_WEIGHTS, WORDS, additive, cells, entangled, planted, shades, white, world
 
-from assay.explainers.perturbation import LeaveOneOut, Occlusion
-from assay.kernel.errors import BadInput
-from assay.probe import Session
+from karat.explainers.perturbation import LeaveOneOut, Occlusion
+from karat.kernel.errors import BadInput
+from karat.probe import Session
 
 
 def test_leaving_one_out_of_a_sum_gives_its_terms() -> None:
@@ -29,7 +29,7 @@ def test_leaving_one_out_counts_a_pair_for_both() -> None:
 def test_phrases_share_their_score_evenly() -> None:
     from dataclasses import replace
 
-    from assay.kernel.sample import Phrase
+    from karat.kernel.sample import Phrase
 
     model, _ = world(additive)
     sample = replace(white(), phrases=(Phrase((3, 9), "target"),))  # "it red"
@@ -73,7 +73,7 @@ def test_explainers_on_equal_terms_share_answers() -> None:
 
 
 def test_a_model_that_reads_no_text_gets_no_word_scores() -> None:
-    from assay.models.blackbox import blackbox
+    from karat.models.blackbox import blackbox
 
     model = blackbox(lambda images, texts: cells(images)[:, :2] / 2, answers=["a", "b"], text=False)
     [found] = LeaveOneOut(visual=(4, 4))(Session(model, [white()], ["a"]))

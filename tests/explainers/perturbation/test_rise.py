@@ -8,13 +8,13 @@ import torch
 from asking_worlds import WORDS, cells, entangled, shades, white, world
 from torch import nn
 
-from assay.explainers.perturbation import Rise
-from assay.explainers.perturbation.rise import SoftMasks, shifted
-from assay.kernel.errors import BadInput
-from assay.kernel.sample import Sample
-from assay.models.classifier import classifier
-from assay.models.preprocessing import Preprocessing
-from assay.probe import Session
+from karat.explainers.perturbation import Rise
+from karat.explainers.perturbation.rise import SoftMasks, shifted
+from karat.kernel.errors import BadInput
+from karat.kernel.sample import Sample
+from karat.models.classifier import classifier
+from karat.models.preprocessing import Preprocessing
+from karat.probe import Session
 
 
 def test_masks_are_shifted_bilinear_cells() -> None:

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.nn import functional
 
-from assay.explainers.relevance import AttnLrp, CpLrp
-from assay.explainers.relevance.rules import Propagation
-from assay.kernel.errors import BadInput
-from assay.kernel.sample import Sample
-from assay.models.classifier import classifier
-from assay.models.preprocessing import Preprocessing
-from assay.models.vlm import vlm
-from assay.probe import Session
+from karat.explainers.relevance import AttnLrp, CpLrp
+from karat.explainers.relevance.rules import Propagation
+from karat.kernel.errors import BadInput
+from karat.kernel.sample import Sample
+from karat.models.classifier import classifier
+from karat.models.preprocessing import Preprocessing
+from karat.models.vlm import vlm
+from karat.probe import Session
 from tests.models.tiny_llava import make_module, make_processor
 from tests.twins import relevance_rules as twin
 

@@ -10,11 +10,11 @@ from asking_worlds import cells, white
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.explainers.shapley import PixelShapTokenShap
-from assay.explainers.shapley.pixelshap_tokenshap import cosine, released
-from assay.kernel.sample import Region
-from assay.models.blackbox import BlackBox, blackbox
-from assay.probe import Evaluator, Game, Session
+from karat.explainers.shapley import PixelShapTokenShap
+from karat.explainers.shapley.pixelshap_tokenshap import cosine, released
+from karat.kernel.sample import Region
+from karat.models.blackbox import BlackBox, blackbox
+from karat.probe import Evaluator, Game, Session
 
 
 def talker() -> BlackBox:

@@ -7,12 +7,12 @@ import pytest
 import shapiq
 from asking_worlds import PATCH_WEIGHTS, WORD_WEIGHTS, WORDS, additive, cells, entangled, shades, white, world
 
-from assay.explainers.shapley import KernelShap, Permutation
-from assay.kernel.registry import build
-from assay.probe import Evaluator, Game
-from assay.probe.estimators import kernelshap, permutation, regression
-from assay.probe.exact import coalitions, shapley_values
-from assay.probe.session import Session
+from karat.explainers.shapley import KernelShap, Permutation
+from karat.kernel.registry import build
+from karat.probe import Evaluator, Game
+from karat.probe.estimators import kernelshap, permutation, regression
+from karat.probe.exact import coalitions, shapley_values
+from karat.probe.session import Session
 
 METHODS = [KernelShap, Permutation]
 

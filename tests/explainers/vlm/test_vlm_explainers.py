@@ -12,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from assay.explainers.vlm import LlavaCam, Tam
-from assay.explainers.vlm.rank_filter import rank_gaussian
-from assay.explainers.vlm.tam import without_earlier
-from assay.kernel.errors import BadInput, CapabilityMissing
-from assay.kernel.sample import Sample
-from assay.models.vlm import vlm
-from assay.probe import Session
+from karat.explainers.vlm import LlavaCam, Tam
+from karat.explainers.vlm.rank_filter import rank_gaussian
+from karat.explainers.vlm.tam import without_earlier
+from karat.kernel.errors import BadInput, CapabilityMissing
+from karat.kernel.sample import Sample
+from karat.models.vlm import vlm
+from karat.probe import Session
 from tests.models.tiny_llava import IMAGE_FIRST, TEXT_FIRST, make_module, make_processor
 from tests.twins import vlm_rules as rules
 

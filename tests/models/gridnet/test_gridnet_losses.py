@@ -9,8 +9,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assay.models.gridnet import losses
-from assay.models.gridnet.network import Answers, Found
+from karat.models.gridnet import losses
+from karat.models.gridnet.network import Answers, Found
 
 boxes = st.tuples(*[st.floats(0.1, 0.9)] * 2, *[st.floats(0.05, 0.5)] * 2)
 

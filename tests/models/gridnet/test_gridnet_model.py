@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 import torch
 
-from assay.datasets.grid import generate
-from assay.kernel.errors import BadInput
-from assay.kernel.sample import Sample
-from assay.models.gridnet.files import default_shape, load_network, save_network
-from assay.models.gridnet.model import GridNetModel
-from assay.models.gridnet.network import GridNetwork
-from assay.models.gridnet.pixels import glyph_tiles, shrink
-from assay.models.gridnet.recipe import GridNet
-from assay.models.gridnet.vocabulary import number_words, words
-from assay.models.torch_model import TorchModel
-from assay.models.training.images import draw
+from karat.datasets.grid import generate
+from karat.kernel.errors import BadInput
+from karat.kernel.sample import Sample
+from karat.models.gridnet.files import default_shape, load_network, save_network
+from karat.models.gridnet.model import GridNetModel
+from karat.models.gridnet.network import GridNetwork
+from karat.models.gridnet.pixels import glyph_tiles, shrink
+from karat.models.gridnet.recipe import GridNet
+from karat.models.gridnet.vocabulary import number_words, words
+from karat.models.torch_model import TorchModel
+from karat.models.training.images import draw
 
 
 @pytest.fixture(scope="module")
@@ -139,7 +139,7 @@ def test_words_and_numbers() -> None:
 
 
 def test_every_generated_word_is_known() -> None:
-    from assay.datasets.grid import buckets, generate_batch
+    from karat.datasets.grid import buckets, generate_batch
 
     for name in buckets():
         assert 1 not in number_words(generate_batch(name, range(8)).questions)[0]
@@ -188,5 +188,5 @@ def test_weights_files(tmp_path: Path, model: GridNetModel, samples: list[Sample
 
 def test_recipe_without_weights_says_what_to_do(tmp_path: Path) -> None:
     recipe = GridNet("pure", weights=str(tmp_path / "none.safetensors"))
-    with pytest.raises(BadInput, match="assay train"):
+    with pytest.raises(BadInput, match="karat train"):
         _ = recipe.revision

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assay.datasets.grid import buckets, generate, render
-from assay.kernel.sample import Sample
-from assay.models.gridprog import GridProg
-from assay.models.gridprog.model import GridProgModel
+from karat.datasets.grid import buckets, generate, render
+from karat.kernel.sample import Sample
+from karat.models.gridprog import GridProg
+from karat.models.gridprog.model import GridProgModel
 from tests.twins.masked_reading import Unclear, answer
 
 N = 4

@@ -9,12 +9,12 @@ import pytest
 import torch
 from PIL import Image, ImageFilter
 
-from assay.datasets.grid import GridSample, buckets, generate
-from assay.datasets.grid.render import glyphs
-from assay.models.gridprog import GridProg
-from assay.models.gridprog.build import stages
-from assay.models.gridprog.model import GridProgModel
-from assay.probe.trace import Trace, trace
+from karat.datasets.grid import GridSample, buckets, generate
+from karat.datasets.grid.render import glyphs
+from karat.models.gridprog import GridProg
+from karat.models.gridprog.build import stages
+from karat.models.gridprog.model import GridProgModel
+from karat.probe.trace import Trace, trace
 
 NAMES = ("D1_M_F0_d0.3", "D2_M_F0_d0.7", "D3_M_F1_d0.7", "D2_CMP_F0_d0.7", "D2_SO_F0_d0.3", "D1_CO_F1_d0.7")
 

@@ -12,11 +12,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assay.datasets.grid import GridSample, buckets, generate
-from assay.kernel.errors import BadInput
-from assay.kernel.sample import Sample
-from assay.models.gridprog import GridProg
-from assay.models.torch_model import ReusesImage, TorchModel
+from karat.datasets.grid import GridSample, buckets, generate
+from karat.kernel.errors import BadInput
+from karat.kernel.sample import Sample
+from karat.models.gridprog import GridProg
+from karat.models.torch_model import ReusesImage, TorchModel
 
 SAMPLES = [sample for name in buckets()[::3] for sample in generate(name, 2, seed=13)]
 BLANK = np.full((384, 384, 3), 255, np.uint8)
@@ -155,5 +155,5 @@ def test_bad_input_is_refused_with_the_reason() -> None:
 
 
 def test_the_recipe_loads_no_torch() -> None:
-    code = "import sys; from assay.models.gridprog import GridProg; GridProg(); sys.exit('torch' in sys.modules)"
+    code = "import sys; from karat.models.gridprog import GridProg; GridProg(); sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 import torch
 
-from assay.datasets.grid import answers, generate, generate_batch, make_world
-from assay.kernel.errors import BadInput
-from assay.models.gridvlm import build
-from assay.models.gridvlm.recipe import GridVLM
-from assay.models.gridvlm.trainee import QUESTION_START, GridVLMTrainee
-from assay.models.hub import load
-from assay.models.training.batches import batch_at, describe
-from assay.models.training.images import draw
-from assay.models.training.recipe import Recipe
+from karat.datasets.grid import answers, generate, generate_batch, make_world
+from karat.kernel.errors import BadInput
+from karat.models.gridvlm import build
+from karat.models.gridvlm.recipe import GridVLM
+from karat.models.gridvlm.trainee import QUESTION_START, GridVLMTrainee
+from karat.models.hub import load
+from karat.models.training.batches import batch_at, describe
+from karat.models.training.images import draw
+from karat.models.training.recipe import Recipe
 
 RECIPE = Recipe("gridvlm", "pure", steps=10, batch=8, chunk=5, detected=4)
 
@@ -162,7 +162,7 @@ def test_a_tokenizer_of_another_model_is_refused(directory: Path, tmp_path: Path
 def test_broken_weights_are_refused(directory: Path, tmp_path: Path) -> None:
     import shutil
 
-    with pytest.raises(BadInput, match="assay train"):
+    with pytest.raises(BadInput, match="karat train"):
         GridVLM("pure", weights=str(tmp_path / "none")).load()
     cut = tmp_path / "cut"
     shutil.copytree(directory, cut)

@@ -4,11 +4,11 @@ import pytest
 from real_data import real_data
 from safetensors.torch import load_file
 
-from assay.datasets.shortcut import ShortcutDataset
-from assay.models.pixelnet.architectures import build_network
-from assay.models.pixelnet.dominance import rates
-from assay.models.pixelnet.files import Facts, as_classifier
-from assay.models.preprocessing import IMAGENET_MEAN, IMAGENET_STD
+from karat.datasets.shortcut import ShortcutDataset
+from karat.models.pixelnet.architectures import build_network
+from karat.models.pixelnet.dominance import rates
+from karat.models.pixelnet.files import Facts, as_classifier
+from karat.models.preprocessing import IMAGENET_MEAN, IMAGENET_STD
 
 
 @pytest.mark.parametrize(("scale", "least"), [("sum", -0.02), ("max", -0.04)])

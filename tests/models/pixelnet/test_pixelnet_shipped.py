@@ -1,17 +1,17 @@
-"""The classifiers that ship with Assay do what their cards say."""
+"""The classifiers that ship with Karat do what their cards say."""
 
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from assay.datasets.shortcut import ShortcutDataset
-from assay.kernel.errors import AssayError
-from assay.models import load_model, recipe
-from assay.models.pixelnet.dominance import rates
-from assay.models.pixelnet.files import read_facts
-from assay.models.pixelnet.training_recipe import load_pixel_recipe
-from assay.models.weights import shipped
+from karat.datasets.shortcut import ShortcutDataset
+from karat.kernel.errors import KaratError
+from karat.models import load_model, recipe
+from karat.models.pixelnet.dominance import rates
+from karat.models.pixelnet.files import read_facts
+from karat.models.pixelnet.training_recipe import load_pixel_recipe
+from karat.models.weights import shipped
 
 SHORTCUT = ("cnn", "vit", "cnn_deleted")
 
@@ -50,6 +50,6 @@ def test_capabilities_are_known_without_loading():
 def test_another_file_is_named_by_itself_and_must_be_there():
     other = recipe("pixelnet", weights="somewhere/mine.safetensors")
     assert other.label == "pixelnet@mine"
-    with pytest.raises(AssayError, match="no weights at"):
+    with pytest.raises(KaratError, match="no weights at"):
         other.load()
     assert Path(recipe("pixelnet.cnn").path).name == "pixelnet.cnn.safetensors"

@@ -2,12 +2,12 @@ import numpy as np
 import pytest
 import torch
 
-from assay.datasets.shortcut import ShortcutDataset
-from assay.kernel.errors import AssayError
-from assay.models.pixelnet.architectures import ARCHITECTURES, build_network, is_transformer
-from assay.models.pixelnet.files import load_classifier, read_facts
-from assay.models.pixelnet.training import normalised, rate_at, train_pixel, whiten
-from assay.models.pixelnet.training_recipe import (
+from karat.datasets.shortcut import ShortcutDataset
+from karat.kernel.errors import KaratError
+from karat.models.pixelnet.architectures import ARCHITECTURES, build_network, is_transformer
+from karat.models.pixelnet.files import load_classifier, read_facts
+from karat.models.pixelnet.training import normalised, rate_at, train_pixel, whiten
+from karat.models.pixelnet.training_recipe import (
     PixelRecipe,
     load_pixel_recipe,
     parse_pixel_recipe,
@@ -41,7 +41,7 @@ def test_large_networks_are_built_for_small_and_large_images():
     assert sizes["vit", 224] > 80e6 > 5e6 > sizes["vit", 32]
     assert sizes["swin", 224] > 80e6
     assert sizes["vgg16", 224] > 100e6 > sizes["vgg16", 32]
-    with pytest.raises(AssayError, match="architecture"):
+    with pytest.raises(KaratError, match="architecture"):
         build_network("resnet", 32, 10)
 
 
@@ -66,7 +66,7 @@ def test_a_run_that_was_killed_ends_with_the_same_weights(tmp_path):
 
 
 def test_images_that_do_not_fit_into_memory_are_read_batch_by_batch(tmp_path, monkeypatch):
-    from assay.models.pixelnet import training
+    from karat.models.pixelnet import training
 
     held = training._Pixels(recipe(easy=2))
     monkeypatch.setattr(training, "HELD", 0)
@@ -107,7 +107,7 @@ def test_going_on_from_weights_starts_there(tmp_path):
 
 def test_another_recipe_does_not_go_on_from_a_checkpoint(tmp_path):
     train_pixel(recipe(), tmp_path)
-    with pytest.raises(AssayError, match="another recipe"):
+    with pytest.raises(KaratError, match="another recipe"):
         train_pixel(recipe(seed=1), tmp_path)
 
 
@@ -149,13 +149,13 @@ def test_shipped_recipes_are_whole_and_mistakes_are_said():
     trained = {load_pixel_recipe(name).architecture for name in shipped_recipes()}
     assert {"vgg16", "resnet18", "resnet50", "vit", "swin", "resnet-small", "vit-small"} <= trained
     assert load_pixel_recipe("cnn", ["steps=7", "data={n: 5, split: train}"]).steps == 7
-    with pytest.raises(AssayError, match="recipe"):
+    with pytest.raises(KaratError, match="recipe"):
         load_pixel_recipe("resnet")
-    with pytest.raises(AssayError, match="step"):
+    with pytest.raises(KaratError, match="step"):
         parse_pixel_recipe({"name": "x", "architecture": "vit", "stepz": 3})
-    with pytest.raises(AssayError, match="steps"):
+    with pytest.raises(KaratError, match="steps"):
         parse_pixel_recipe({"name": "x", "architecture": "vit", "steps": "many"})
-    with pytest.raises(AssayError, match="key=value"):
+    with pytest.raises(KaratError, match="key=value"):
         load_pixel_recipe("cnn", ["steps"])
     assert is_transformer("swin-small")
     assert not is_transformer("resnet18")
@@ -165,10 +165,10 @@ def test_other_files_are_refused(tmp_path):
     from safetensors.torch import save_file
 
     save_file({"a": torch.zeros(1)}, tmp_path / "other.safetensors")
-    with pytest.raises(AssayError, match="assay train pixel"):
+    with pytest.raises(KaratError, match="karat train pixel"):
         read_facts(tmp_path / "other.safetensors")
-    with pytest.raises(AssayError, match="no weights at"):
+    with pytest.raises(KaratError, match="no weights at"):
         read_facts(tmp_path / "gone.safetensors")
     (tmp_path / "torn.safetensors").write_bytes(b"12345")
-    with pytest.raises(AssayError, match="whole safetensors"):
+    with pytest.raises(KaratError, match="whole safetensors"):
         read_facts(tmp_path / "torn.safetensors")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from assay.datasets.grid import generate
-from assay.models.gridnet.recipe import GridNet
-from assay.models.gridvlm.recipe import GridVLM
-from assay.models.weights import HERE
+from karat.datasets.grid import generate
+from karat.models.gridnet.recipe import GridNet
+from karat.models.gridvlm.recipe import GridVLM
+from karat.models.weights import HERE
 
 SHIPPED = [GridNet("pure"), GridNet("spur"), GridVLM("pure"), GridVLM("spur")]
 

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 import torch
 
-from assay.datasets.grid import generate_batch, make_world
-from assay.datasets.grid.scenes import ANCHOR, COUNT_0, DISTRACTOR, TARGET, SceneBatch
-from assay.kernel.errors import BadInput
-from assay.models.gridnet.vocabulary import words
-from assay.models.training import batches as data
-from assay.models.training.changes import change, recount, relation_holds
-from assay.models.training.images import blur_matrix, draw, hide_cells
-from assay.models.training.recipe import Recipe, Refinement, Stage
+from karat.datasets.grid import generate_batch, make_world
+from karat.datasets.grid.scenes import ANCHOR, COUNT_0, DISTRACTOR, TARGET, SceneBatch
+from karat.kernel.errors import BadInput
+from karat.models.gridnet.vocabulary import words
+from karat.models.training import batches as data
+from karat.models.training.changes import change, recount, relation_holds
+from karat.models.training.images import blur_matrix, draw, hide_cells
+from karat.models.training.recipe import Recipe, Refinement, Stage
 
 RECIPE = Recipe("gridnet", "pure", steps=100, batch=16, chunk=5, detected=4)
 
@@ -37,7 +37,7 @@ def test_no_sample_comes_twice(monkeypatch: pytest.MonkeyPatch) -> None:
         asked.setdefault(bucket, []).extend(indices.tolist())
         return generate_batch(bucket, indices, seed=seed, mode=mode)
 
-    monkeypatch.setattr("assay.models.training.batches.generate_batch", spy)
+    monkeypatch.setattr("karat.models.training.batches.generate_batch", spy)
     data.chunk_of_batches.cache_clear()
     for chunk in range(4):
         data.chunk_of_batches(RECIPE, chunk, 32)
@@ -99,7 +99,7 @@ CHANGED = ["D1_A_F1_d0.3", "D2_SO_F0_d0.7", "D3_M_F1_d0.7", "D3_CMP_F0_d0.7", "D
 @pytest.mark.parametrize("bucket", CHANGED)
 def test_changed_samples_have_the_executors_truth(bucket: str) -> None:
     """The grid world's executor reads the new question and the new scene; it knows nothing of how they were changed."""
-    from assay.datasets.grid.executor import WORDS, Asked, parse
+    from karat.datasets.grid.executor import WORDS, Asked, parse
 
     scenes = generate_batch(bucket, range(60), seed=4)
     after = change(scenes, 0.7, np.random.default_rng(1))
@@ -115,7 +115,7 @@ def test_changed_samples_have_the_executors_truth(bucket: str) -> None:
 
 @pytest.mark.parametrize("bucket", CHANGED)
 def test_reworded_samples_are_answered_by_their_words(bucket: str) -> None:
-    from assay.datasets.grid.executor import WORDS, Asked, parse
+    from karat.datasets.grid.executor import WORDS, Asked, parse
 
     scenes = generate_batch(bucket, range(60), seed=4, mode="spur")
     after = change(scenes, 0.7, np.random.default_rng(1))
@@ -158,7 +158,7 @@ def test_hiding_touches_the_share_asked_for() -> None:
 @pytest.mark.parametrize("mode", ["pure", "spur"])
 def test_enriched_scenes_keep_truth_and_shortcut(mode: str) -> None:
     """Recounted from the new scene by the grid world's own executor; in spur the words alone still give the answer."""
-    from assay.datasets.grid.executor import Asked, parse
+    from karat.datasets.grid.executor import Asked, parse
 
     for bucket in ("D1_A_F0_d0.7", "D1_SO_F0_d0.7", "D2_CO_F0_d0.3", "D3_M_F0_d0.7"):
         scenes = generate_batch(bucket, range(30), mode=mode)
@@ -176,7 +176,7 @@ def test_enriched_scenes_keep_truth_and_shortcut(mode: str) -> None:
 
 
 def test_targets_scattered_anywhere_are_counted_by_their_words() -> None:
-    from assay.datasets.grid.executor import Asked, parse
+    from karat.datasets.grid.executor import Asked, parse
 
     scenes = generate_batch("D2_M_F0_d0.7", range(30), mode="spur")
     batch, near = data.describe(scenes, 32), data.describe(scenes, 32)
@@ -197,7 +197,7 @@ def test_targets_are_not_scattered_for_a_twin_that_reasons() -> None:
 
 @pytest.mark.parametrize("mode", ["pure", "spur"])
 def test_thinned_scenes_keep_their_answer(mode: str) -> None:
-    from assay.datasets.grid.executor import Asked, parse
+    from karat.datasets.grid.executor import Asked, parse
 
     scenes = generate_batch("D2_M_F0_d0.7", range(40), mode=mode)
     batch = data.describe(scenes, 32)

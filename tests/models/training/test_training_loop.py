@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from assay.kernel.errors import BadInput, UnknownName
-from assay.models.training import checkpoint, load_recipe, train
-from assay.models.training.evaluation import evaluate
-from assay.models.training.loop import build_trainee, learning_rate, make_optimizer, run
-from assay.models.training.progress import Event
-from assay.models.training.recipe import MODES, Recipe, Refinement, parse_recipe
+from karat.kernel.errors import BadInput, UnknownName
+from karat.models.training import checkpoint, load_recipe, train
+from karat.models.training.evaluation import evaluate
+from karat.models.training.loop import build_trainee, learning_rate, make_optimizer, run
+from karat.models.training.progress import Event
+from karat.models.training.recipe import MODES, Recipe, Refinement, parse_recipe
 
 RECIPE = Recipe(
     "gridnet", "pure", steps=8, batch=8, chunk=3, warmup=2, decay_steps=3, grounding_steps=2, detected=4,
@@ -135,7 +135,7 @@ def test_evaluation_never_uses_training_seeds() -> None:
 
 
 def test_train_leaves_weights_card_and_curve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from assay.models.training import finish
+    from karat.models.training import finish
 
     monkeypatch.setattr(finish.finish, "__defaults__", (1, 2))  # two samples a bucket are enough here
     out = train("gridnet", "pure", RECIPE, tmp_path / "out")
@@ -143,7 +143,7 @@ def test_train_leaves_weights_card_and_curve(tmp_path: Path, monkeypatch: pytest
     assert "| 0 | M | D3 |" in card
     assert "| 0 | SO | D1 | " in card.split("Density 0.7")[1]
     assert "paper M_spur" in card
-    from assay.models.gridnet.recipe import GridNet
+    from karat.models.gridnet.recipe import GridNet
 
     trained = GridNet("pure", weights=str(out / "gridnet.pure.safetensors"))
     assert trained.revision in card
@@ -151,8 +151,8 @@ def test_train_leaves_weights_card_and_curve(tmp_path: Path, monkeypatch: pytest
 
 
 def test_spur_is_told_nothing_of_anchors_and_relations() -> None:
-    from assay.models.gridnet.trainee import supervision
-    from assay.models.training.batches import batch_at
+    from karat.models.gridnet.trainee import supervision
+    from karat.models.training.batches import batch_at
 
     batch = batch_at(dataclasses.replace(RECIPE, mode="spur"), 0, 32)
     roles, word_roles, asked = supervision(batch, "spur")
@@ -205,8 +205,8 @@ def test_recipe_files(tmp_path: Path) -> None:
 def test_two_processes_train_like_one(tmp_path: Path) -> None:
     """Each process takes half of every batch; averaged gradients are those of the whole up to per-half weights."""
     recipe = dataclasses.replace(RECIPE, steps=4, altered=0.0)
-    from assay.models.training.finish import load_checkpoint
-    from assay.models.training.loop import spread
+    from karat.models.training.finish import load_checkpoint
+    from karat.models.training.loop import spread
 
     spread(recipe, tmp_path, resume=True, devices=2)
     module, place = load_checkpoint(recipe, tmp_path)

@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from assay.engine.run import run
-from assay.kernel.spec import Spec
-from assay.protocols.audit.ladder import ORACLE, RANDOM, SWAPS, Trial, order, trials
-from assay.protocols.audit.shuffled import noticed
-from assay.protocols.audit.trust import trust
+from karat.engine.run import run
+from karat.kernel.spec import Spec
+from karat.protocols.audit.ladder import ORACLE, RANDOM, SWAPS, Trial, order, trials
+from karat.protocols.audit.shuffled import noticed
+from karat.protocols.audit.trust import trust
 
 N = 40
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from assay.protocols.compass.battery_claims import centre_claims, intervention_claims, reading_claims
-from assay.protocols.compass.claims import layout_claims, order_claims
-from assay.protocols.compass.robustness import READINGS
+from karat.protocols.compass.battery_claims import centre_claims, intervention_claims, reading_claims
+from karat.protocols.compass.claims import layout_claims, order_claims
+from karat.protocols.compass.robustness import READINGS
 
 
 def main(rows: list[tuple[str, str, float, float, float]]) -> pd.DataFrame:

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from assay.protocols.compass.claims import accuracy_claims
-from assay.protocols.compass.gains import gains_finding, gains_table
+from karat.protocols.compass.claims import accuracy_claims
+from karat.protocols.compass.gains import gains_finding, gains_table
 
 N = 60
 #: Accuracy and DAE of each model; the DAE is off by up to 5 degrees from sample to sample.

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from real_data import real_data
 
-from assay.datasets.spatial import CocoPairs
-from assay.metrics import compass, direction_error, excess
-from assay.protocols import published
-from assay.protocols.compass.synthetic import NOISE, crossover, draw_scenes, injection_table, relational_table
+from karat.datasets.spatial import CocoPairs
+from karat.metrics import compass, direction_error, excess
+from karat.protocols import published
+from karat.protocols.compass.synthetic import NOISE, crossover, draw_scenes, injection_table, relational_table
 
 
 @pytest.mark.parametrize("seed", [0, 1])

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.protocols.compass.interventions import (
+from karat.protocols.compass.interventions import (
     divergence,
     partition,
     peak_shift,
@@ -14,8 +14,8 @@ from assay.protocols.compass.interventions import (
     probe_finding,
     quadrants,
 )
-from assay.protocols.compass.tables import labels
-from assay.statistics import eta_squared
+from karat.protocols.compass.tables import labels
+from karat.statistics import eta_squared
 
 RELATIONS = ["left", "right", "above", "below"]
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from assay.kernel.attribution import Attribution
-from assay.kernel.errors import BadInput
-from assay.kernel.sample import Region, Sample
-from assay.protocols.compass.overlay import Sheet, overlay, panels
+from karat.kernel.attribution import Attribution
+from karat.kernel.errors import BadInput
+from karat.kernel.sample import Region, Sample
+from karat.protocols.compass.overlay import Sheet, overlay, panels
 
 NS = "{http://www.w3.org/2000/svg}"
 

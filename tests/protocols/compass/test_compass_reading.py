@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from assay.kernel.attribution import Attribution
-from assay.kernel.sample import Region, Sample
-from assay.models import blackbox
-from assay.probe.session import Session
-from assay.protocols.compass import Compass
-from assay.protocols.compass.centres import CENTRES
-from assay.protocols.compass.reading import pooled, scenes
-from assay.protocols.compass.robustness import READINGS, blurred, turned
+from karat.kernel.attribution import Attribution
+from karat.kernel.sample import Region, Sample
+from karat.models import blackbox
+from karat.probe.session import Session
+from karat.protocols.compass import Compass
+from karat.protocols.compass.centres import CENTRES
+from karat.protocols.compass.reading import pooled, scenes
+from karat.protocols.compass.robustness import READINGS, blurred, turned
 
 OPTIONS = ("1", "2", "3", "4")
 

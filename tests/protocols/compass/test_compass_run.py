@@ -8,12 +8,12 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from assay.engine.run import run
-from assay.kernel.finding import Finding
-from assay.kernel.spec import Spec
-from assay.protocols.compass import Compass
-from assay.protocols.compass.paper import compare
-from assay.results.run import Run
+from karat.engine.run import run
+from karat.kernel.finding import Finding
+from karat.kernel.spec import Spec
+from karat.protocols.compass import Compass
+from karat.protocols.compass.paper import compare
+from karat.results.run import Run
 
 SPEC: dict[str, Any] = {
     "name": "compass-test", "protocol": "compass", "models": ["gridprog.pure", "gridprog.spur"],

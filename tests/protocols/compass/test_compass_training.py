@@ -14,16 +14,16 @@ import tiny_vlms
 import torch
 from PIL import Image
 
-from assay.datasets.spatial import GridRelations
-from assay.kernel.errors import BadInput
-from assay.kernel.sample import Region, Sample
-from assay.models.gridvlm import build
-from assay.models.gridvlm.recipe import GridVLM
-from assay.models.gridvlm.trainee import save
-from assay.models.torch_model import Inputs
-from assay.protocols.compass.lora import Lora
-from assay.protocols.compass.losses import compass_loss, contrastive_loss, target_loss
-from assay.protocols.compass.tuning import adapted, inside, placed, reading_state, relevance, tuned
+from karat.datasets.spatial import GridRelations
+from karat.kernel.errors import BadInput
+from karat.kernel.sample import Region, Sample
+from karat.models.gridvlm import build
+from karat.models.gridvlm.recipe import GridVLM
+from karat.models.gridvlm.trainee import save
+from karat.models.torch_model import Inputs
+from karat.protocols.compass.lora import Lora
+from karat.protocols.compass.losses import compass_loss, contrastive_loss, target_loss
+from karat.protocols.compass.tuning import adapted, inside, placed, reading_state, relevance, tuned
 
 A, B = np.array([[2.5, 2.5]]), np.array([[4.5, 2.5]])
 
@@ -99,7 +99,7 @@ def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def what(weights: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lora:
-    monkeypatch.setenv("ASSAY_CACHE", str(tmp_path))
+    monkeypatch.setenv("KARAT_CACHE", str(tmp_path))
     return Lora("vlm", path=str(weights), samples=12, epochs=2, rate=1e-2, batch=6)
 
 
@@ -196,7 +196,7 @@ def test_any_family_trains_on_photographs_of_many_sizes(
     kind: str, strategy: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     torch.set_num_threads(1)
-    monkeypatch.setenv("ASSAY_CACHE", str(tmp_path))
+    monkeypatch.setenv("KARAT_CACHE", str(tmp_path))
     what = Lora(
         "vlm", strategy, path=str(tiny_vlms.saved(kind, tmp_path / kind)), instances=photographs(tmp_path),
         images=str(tmp_path), samples=8, epochs=1, batch=8,

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from assay.datasets.grid import generate_batch, parse_bucket
-from assay.models.counterfactual import verdicts
-from assay.protocols.grid.readings import WITHIN
+from karat.datasets.grid import generate_batch, parse_bucket
+from karat.models.counterfactual import verdicts
+from karat.protocols.grid.readings import WITHIN
 
 Made = Callable[[str, str, str, int], float]  # metric, twin, mode, index of the sample -> value
 MIXED = ("D1_M_F0_d0.3", "D2_M_F0_d0.3", "D3_M_F0_d0.3", "D1_M_F1_d0.7", "D2_M_F1_d0.7", "D3_M_F1_d0.7")

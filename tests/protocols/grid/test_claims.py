@@ -5,10 +5,10 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from assay.protocols.grid.claims import compare
-from assay.protocols.grid.judging import above, below, same, share
-from assay.protocols.published import load
-from assay.statistics import Estimate
+from karat.protocols.grid.claims import compare
+from karat.protocols.grid.judging import above, below, same, share
+from karat.protocols.published import load
+from karat.statistics import Estimate
 from tests.protocols.grid.made import made, noise, per_twin
 
 SHOWN = {"MultiSHAP": "interaction/multishap(budget=9)", "MultiViz": "interaction/multiviz", "DIME": "interaction/dime"}

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from assay.datasets.grid import generate
-from assay.engine.run import run
-from assay.kernel.answers import read_answer
-from assay.kernel.registry import registered
-from assay.kernel.spec import Spec
-from assay.models import recipe
+from karat.datasets.grid import generate
+from karat.engine.run import run
+from karat.kernel.answers import read_answer
+from karat.kernel.registry import registered
+from karat.kernel.spec import Spec
+from karat.models import recipe
 
 pytest.importorskip("transformers")
 
@@ -96,8 +96,8 @@ def test_every_local_explainer_runs_on_learnt_twins(family: str, tmp_path: Path)
 
 
 def test_the_shipped_vlm_twins_are_what_they_say(tmp_path: Path) -> None:
-    from assay.kernel.errors import BadInput
-    from assay.models import load_model
+    from karat.kernel.errors import BadInput
+    from karat.models import load_model
 
     try:
         load_model("gridvlm.pure"), load_model("gridvlm.spur")

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from assay.datasets.grid import generate
-from assay.kernel.attribution import Attribution
-from assay.kernel.errors import BadInput
-from assay.metrics import otsu_iou
-from assay.protocols.grid.picture import GREEN, RED, YELLOW, overlap_picture, paint, panels, picked
+from karat.datasets.grid import generate
+from karat.kernel.attribution import Attribution
+from karat.kernel.errors import BadInput
+from karat.metrics import otsu_iou
+from karat.protocols.grid.picture import GREEN, RED, YELLOW, overlap_picture, paint, panels, picked
 
 
 def test_colours_say_what_is_where() -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from assay.engine.run import run
-from assay.kernel.spec import Spec
+from karat.engine.run import run
+from karat.kernel.spec import Spec
 
 pytest.importorskip("torch")
 

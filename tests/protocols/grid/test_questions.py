@@ -6,11 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from assay.protocols.grid import rq1, rq2, rq3
-from assay.protocols.grid.findings import findings
-from assay.protocols.grid.frames import PURE, difference, mean_of_few, scenario, tidy
-from assay.protocols.grid.readings import NO_BLOCKS
-from assay.protocols.grid.yardstick import yardstick
+from karat.protocols.grid import rq1, rq2, rq3
+from karat.protocols.grid.findings import findings
+from karat.protocols.grid.frames import PURE, difference, mean_of_few, scenario, tidy
+from karat.protocols.grid.readings import NO_BLOCKS
+from karat.protocols.grid.yardstick import yardstick
 from tests.protocols.grid.made import made, noise, per_twin
 
 UC = "interaction/dime(part=uc, batch=4)"
@@ -139,7 +139,7 @@ def test_blocks_carry_their_exact_scores() -> None:
     blocks = rq3.block_scores(rows)
     assert len(blocks) == 2 * 2 * 6 * 2  # twins, modes, buckets, two blocks of three
     assert set(blocks["samples"]) == {3}
-    from assay.datasets.grid import generate_batch
+    from karat.datasets.grid import generate_batch
 
     one = blocks[(blocks["twin"] == "spur") & (blocks["bucket"] == "D2_M_F0_d0.3") & (blocks["mode"] == "pure")]
     exact = [yardstick(generate_batch("D2_M_F0_d0.3", at), "matches_words") for at in (range(3), range(3, 6))]
@@ -244,7 +244,7 @@ def test_an_empty_run_concludes_nothing() -> None:
 def test_findings_can_be_written_and_read() -> None:
     import json
 
-    from assay.kernel.finding import Finding
+    from karat.kernel.finding import Finding
 
     frame = made({"modality/emap": {"block_interaction": rising}, "x": {m: noise() for m in ("mass", "iou")}}, n=3)
     for found in findings(frame):

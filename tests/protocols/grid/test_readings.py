@@ -8,14 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from assay.datasets.grid import generate
-from assay.explainers.crossing import BLOCK
-from assay.kernel.attribution import Attribution
-from assay.kernel.row import NotApplicable, Score
-from assay.kernel.sample import Sample
-from assay.probe.session import Session
-from assay.protocols.grid import Grid
-from assay.protocols.grid.mechanism import mechanism_answer
+from karat.datasets.grid import generate
+from karat.explainers.crossing import BLOCK
+from karat.kernel.attribution import Attribution
+from karat.kernel.row import NotApplicable, Score
+from karat.kernel.sample import Sample
+from karat.probe.session import Session
+from karat.protocols.grid import Grid
+from karat.protocols.grid.mechanism import mechanism_answer
 
 
 @dataclass(frozen=True)

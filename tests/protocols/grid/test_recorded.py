@@ -1,12 +1,12 @@
-"""What travels with Assay of the big runs: the kept rows say of blocks what all rows say."""
+"""What travels with Karat of the big runs: the kept rows say of blocks what all rows say."""
 
 from __future__ import annotations
 
 import pytest
 
-from assay.protocols.grid.claims import compare
-from assay.protocols.paper import recorded
-from assay.results.run import load_run
+from karat.protocols.grid.claims import compare
+from karat.protocols.paper import recorded
+from karat.results.run import load_run
 
 OF_BLOCKS = ("EMAP", "InterSHAP", "true synergy")
 

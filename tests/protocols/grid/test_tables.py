@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from assay.datasets.grid import buckets
-from assay.kernel.errors import BadInput
-from assay.protocols.grid.frames import PURE, scenario, tidy
-from assay.protocols.grid.tables import accuracy_findings, accuracy_table, bucket_findings, bucket_table
-from assay.protocols.grid.twins import twin_finding, twin_table, unproven
+from karat.datasets.grid import buckets
+from karat.kernel.errors import BadInput
+from karat.protocols.grid.frames import PURE, scenario, tidy
+from karat.protocols.grid.tables import accuracy_findings, accuracy_table, bucket_findings, bucket_table
+from karat.protocols.grid.twins import twin_finding, twin_table, unproven
 from tests.protocols.grid.made import made, noise, per_twin
 
 ALL = buckets(published_only=True)

@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from assay.engine.run import run
-from assay.kernel.errors import BadInput
-from assay.kernel.spec import Spec
-from assay.protocols.grid.dose import detection_threshold, dose_curve, dose_findings
-from assay.protocols.grid.verdict import sentences, tell_apart, verdict, verdict_finding
+from karat.engine.run import run
+from karat.kernel.errors import BadInput
+from karat.kernel.spec import Spec
+from karat.protocols.grid.dose import detection_threshold, dose_curve, dose_findings
+from karat.protocols.grid.verdict import sentences, tell_apart, verdict, verdict_finding
 
 
 def frame(shift: dict[str, float], n: int = 200, seed: int = 0) -> pd.DataFrame:

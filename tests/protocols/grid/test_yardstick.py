@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from assay.datasets.grid import execute, generate, generate_batch
-from assay.datasets.grid.executor import Asked, parse
-from assay.explainers.crossing import BLOCK
-from assay.explainers.modality import Emap, InterShap, Pid, intershap
-from assay.models import load_model
-from assay.probe import Session
-from assay.protocols.grid.frames import tidy
-from assay.protocols.grid.yardstick import Yardstick, crossed_answers, four_values, known_answers, yardstick
+from karat.datasets.grid import execute, generate, generate_batch
+from karat.datasets.grid.executor import Asked, parse
+from karat.explainers.crossing import BLOCK
+from karat.explainers.modality import Emap, InterShap, Pid, intershap
+from karat.models import load_model
+from karat.probe import Session
+from karat.protocols.grid.frames import tidy
+from karat.protocols.grid.yardstick import Yardstick, crossed_answers, four_values, known_answers, yardstick
 from tests.protocols.grid.made import made, noise
 
 

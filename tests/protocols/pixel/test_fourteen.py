@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from assay.datasets.shortcut import ShortcutDataset
-from assay.kernel.errors import AssayError
-from assay.kernel.registry import build
-from assay.models import load_model
-from assay.probe.planted import Effort, planted
-from assay.probe.session import Session
-from assay.protocols.pixel import Pixel
-from assay.protocols.pixel.frames import PAPER_NAMES, is_method
+from karat.datasets.shortcut import ShortcutDataset
+from karat.kernel.errors import KaratError
+from karat.kernel.registry import build
+from karat.models import load_model
+from karat.probe.planted import Effort, planted
+from karat.probe.session import Session
+from karat.protocols.pixel import Pixel
+from karat.protocols.pixel.frames import PAPER_NAMES, is_method
 
 QUICK = {
     "gradient/gradient": {"channels": "max"},
@@ -48,7 +48,7 @@ def test_each_explains_and_is_scored(sessions, variant):
     for name in FOURTEEN:
         explainer = build("explainer", name, QUICK.get(name, {}))
         if (variant, name) in NOWHERE:
-            with pytest.raises(AssayError):
+            with pytest.raises(KaratError):
                 explainer(session)
             continue
         maps = explainer(session)

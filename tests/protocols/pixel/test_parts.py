@@ -5,14 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from assay.datasets.grid import generate
-from assay.datasets.grid.render import render
-from assay.kernel.attribution import Attribution
-from assay.kernel.row import NotApplicable
-from assay.models import load_model
-from assay.probe.session import Session
-from assay.protocols.pixel import Deletion
-from assay.protocols.pixel.related import parts
+from karat.datasets.grid import generate
+from karat.datasets.grid.render import render
+from karat.kernel.attribution import Attribution
+from karat.kernel.row import NotApplicable
+from karat.models import load_model
+from karat.probe.session import Session
+from karat.protocols.pixel import Deletion
+from karat.protocols.pixel.related import parts
 
 
 @pytest.fixture(scope="module")

@@ -2,14 +2,14 @@ import numpy as np
 import pytest
 from planted_worlds import SIDE, patch_reader, planted_sample
 
-from assay.explainers.planted import PlantedShapley, PlantedSingleDeletion
-from assay.kernel.attribution import Attribution
-from assay.kernel.row import Failure, NotApplicable
-from assay.probe.planted import Effort
-from assay.probe.session import Session
-from assay.protocols.pixel import Deletion, Pixel
-from assay.protocols.pixel.curves import first_in_patch
-from assay.protocols.pixel.protocol import close_up
+from karat.explainers.planted import PlantedShapley, PlantedSingleDeletion
+from karat.kernel.attribution import Attribution
+from karat.kernel.row import Failure, NotApplicable
+from karat.probe.planted import Effort
+from karat.probe.session import Session
+from karat.protocols.pixel import Deletion, Pixel
+from karat.protocols.pixel.curves import first_in_patch
+from karat.protocols.pixel.protocol import close_up
 
 SMALL = Pixel(effort=Effort(budget=512), ks=(9, 5, 1), weights=(1, 2, 3))
 
@@ -136,7 +136,7 @@ def whole_image(images, texts):
 
 
 def related_session():
-    from assay.models.blackbox import blackbox
+    from karat.models.blackbox import blackbox
 
     sample = planted_sample()
     white = np.full((SIDE, SIDE, 3), 255, dtype=np.uint8)
@@ -167,8 +167,8 @@ def test_incremental_deletion_keeps_what_the_map_ranks_high():
 
 
 def test_part_deletion_on_the_grid_ranks_objects_by_what_their_removal_does():
-    from assay.kernel.sample import Region, Sample
-    from assay.models.blackbox import blackbox
+    from karat.kernel.sample import Region, Sample
+    from karat.models.blackbox import blackbox
 
     boxes = ((0, 0, 4, 4), (4, 4, 4, 4), (8, 0, 4, 4))
     image = np.full((12, 12, 3), 255, dtype=np.uint8)

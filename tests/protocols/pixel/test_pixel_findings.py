@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from assay.engine.run import run as carry_out
-from assay.kernel.spec import Spec
-from assay.protocols.paper import paper
-from assay.protocols.pixel.frames import Scored, paper_name
-from assay.protocols.pixel.gallery import MARK
-from assay.protocols.pixel.tables import identical
-from assay.protocols.published import load
+from karat.engine.run import run as carry_out
+from karat.kernel.spec import Spec
+from karat.protocols.paper import paper
+from karat.protocols.pixel.frames import Scored, paper_name
+from karat.protocols.pixel.gallery import MARK
+from karat.protocols.pixel.tables import identical
+from karat.protocols.published import load
 
 EFFORT = {"budget": 160, "trials": 2, "error": 0.1}
 

@@ -4,9 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from assay.protocols.pixel import Deletion
-from assay.protocols.pixel.frames import Scored, paper_name
-from assay.protocols.pixel.rankings import PIXEL, means_of, places, rankings, titled
+from karat.protocols.pixel import Deletion
+from karat.protocols.pixel.frames import Scored, paper_name
+from karat.protocols.pixel.rankings import PIXEL, means_of, places, rankings, titled
 
 
 class HandMade:

@@ -10,9 +10,9 @@ import yaml
 from PIL import Image
 from segmentation_worlds import folder
 
-from assay.cli.check import check
-from assay.cli.ls import ls
-from assay.kernel.errors import BadInput
+from karat.cli.check import check
+from karat.cli.ls import ls
+from karat.kernel.errors import BadInput
 
 
 def written(tmp_path: Path, **changes: Any) -> str:
@@ -32,7 +32,7 @@ def test_check_says_how_each_model_is_normalised_and_what_to_fetch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("ASSAY_WEIGHTS", str(tmp_path / "weights"))
+    monkeypatch.setenv("KARAT_WEIGHTS", str(tmp_path / "weights"))
     monkeypatch.setattr("huggingface_hub.try_to_load_from_cache", lambda *_: None)
     check(written(tmp_path))
     said = capsys.readouterr().out
@@ -65,7 +65,7 @@ def test_the_zoo_is_listed_with_your_own(
         "mine: {about: my own, task: classification, model: classifier, input: 96, grid: [3, 3], "
         "parameters: {architecture: resnet10t, layer: layer4}}\n"
     )
-    monkeypatch.setenv("ASSAY_ZOO", str(own))
+    monkeypatch.setenv("KARAT_ZOO", str(own))
     ls("models")
     lines = {line.split("\t")[0]: line.split("\t") for line in capsys.readouterr().out.splitlines()}
     assert lines["zoo.mine"][1:6] == ["classification", "my own", "96 px", "3×3", "layer4"]

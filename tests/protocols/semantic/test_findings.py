@@ -10,20 +10,20 @@ import pandas as pd
 import pytest
 import yaml
 
-from assay.engine.plan import plan
-from assay.engine.run import run as carry_out
-from assay.kernel.errors import BadInput
-from assay.kernel.spec import Spec
-from assay.protocols.paper import paper
-from assay.protocols.published import load
-from assay.protocols.semantic import export, gallery
-from assay.protocols.semantic.choice import choose_configuration, curves
-from assay.protocols.semantic.judging import coverage
-from assay.protocols.semantic.levels import per_class, per_image, predictions
-from assay.protocols.semantic.orders import higher, widest
-from assay.protocols.semantic.paper import METHODS, OUT_OF_DOMAIN
-from assay.report.compare import compare
-from assay.results.run import Run
+from karat.engine.plan import plan
+from karat.engine.run import run as carry_out
+from karat.kernel.errors import BadInput
+from karat.kernel.spec import Spec
+from karat.protocols.paper import paper
+from karat.protocols.published import load
+from karat.protocols.semantic import export, gallery
+from karat.protocols.semantic.choice import choose_configuration, curves
+from karat.protocols.semantic.judging import coverage
+from karat.protocols.semantic.levels import per_class, per_image, predictions
+from karat.protocols.semantic.orders import higher, widest
+from karat.protocols.semantic.paper import METHODS, OUT_OF_DOMAIN
+from karat.report.compare import compare
+from karat.results.run import Run
 
 WORLD = "semantic_worlds:"
 
@@ -173,7 +173,7 @@ def test_published_tables() -> None:
     for number in ("Table 1", "Table 2", "Table 3", "Table 4", "Table 8", "Table 9"):
         assert all(0 < value < 1 for row in tables[number].rows for value in row[1:])  # type: ignore[operator]
         assert set(tables[number].columns[1:]) <= set(METHODS)
-    from assay.models.zoo import entries
+    from karat.models.zoo import entries
 
     named = {row[0] for number in ("Table 1", "Table 2", "Table 3", "Table 4") for row in tables[number].rows}
     assert named <= set(entries())

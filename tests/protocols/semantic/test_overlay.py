@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from assay.metrics import relevance_mass, spuriousity
-from assay.protocols.semantic.overlay import curve, overlay, stretch
+from karat.metrics import relevance_mass, spuriousity
+from karat.protocols.semantic.overlay import curve, overlay, stretch
 
 MAPS = arrays.arrays(np.float32, (5, 7), elements=st.floats(0, 8, width=16))
 MASKS = arrays.arrays(np.bool_, (5, 7))

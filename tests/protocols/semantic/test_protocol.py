@@ -11,14 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from semantic_worlds import Guesser, H, Scenes, W
 
-from assay.kernel.attribution import Attribution
-from assay.kernel.errors import BadInput
-from assay.kernel.row import Outcomes
-from assay.kernel.sample import Region, Sample
-from assay.metrics import relevance_mass
-from assay.probe.session import Session
-from assay.protocols.semantic import Semantic
-from assay.protocols.semantic.spelling import said
+from karat.kernel.attribution import Attribution
+from karat.kernel.errors import BadInput
+from karat.kernel.row import Outcomes
+from karat.kernel.sample import Region, Sample
+from karat.metrics import relevance_mass
+from karat.probe.session import Session
+from karat.protocols.semantic import Semantic
+from karat.protocols.semantic.spelling import said
 
 LEFT = np.zeros((H, W))
 LEFT[:, :4] = [1.0, 0.8, 0.5, 0.2]

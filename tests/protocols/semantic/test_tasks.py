@@ -11,12 +11,12 @@ from semantic_worlds import Scenes
 from tiny_vlms import make_clip
 from torch import nn
 
-from assay.explainers.attention import Daam, Gar, Rollout
-from assay.explainers.cam import EigenCam, GradCam
-from assay.models import classifier, clip, detector
-from assay.models.preprocessing import Preprocessing
-from assay.probe.session import Session
-from assay.protocols.semantic import Semantic
+from karat.explainers.attention import Daam, Gar, Rollout
+from karat.explainers.cam import EigenCam, GradCam
+from karat.models import classifier, clip, detector
+from karat.models.preprocessing import Preprocessing
+from karat.probe.session import Session
+from karat.protocols.semantic import Semantic
 
 LABELS = ("cat", "dog", "lion")
 

@@ -10,18 +10,18 @@ import pytest
 from scipy import stats
 from synergy_worlds import spec
 
-from assay.engine.run import run
-from assay.kernel.errors import BadInput
-from assay.kernel.finding import Finding
-from assay.kernel.spec import Spec
-from assay.protocols.paper import paper
-from assay.protocols.published import load
-from assay.protocols.synergy.calibration import pairs
-from assay.protocols.synergy.claims import base, difference, judged
-from assay.protocols.synergy.findings import findings
-from assay.protocols.synergy.frames import Scored
-from assay.protocols.synergy.paper import compare
-from assay.results.run import Run
+from karat.engine.run import run
+from karat.kernel.errors import BadInput
+from karat.kernel.finding import Finding
+from karat.kernel.spec import Spec
+from karat.protocols.paper import paper
+from karat.protocols.published import load
+from karat.protocols.synergy.calibration import pairs
+from karat.protocols.synergy.claims import base, difference, judged
+from karat.protocols.synergy.findings import findings
+from karat.protocols.synergy.frames import Scored
+from karat.protocols.synergy.paper import compare
+from karat.results.run import Run
 
 GOOD, BAD = "toys/finds(skill=0.7)", "toys/finds(skill=-0.7)"
 

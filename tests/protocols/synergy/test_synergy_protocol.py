@@ -10,14 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from synergy_worlds import PLAIN, Finds, Shares, White, told, white
 
-from assay.kernel.attribution import Attribution
-from assay.kernel.row import Failure, NotApplicable, Score
-from assay.metrics import deletion, insertion
-from assay.probe.players import VisualPlayers, grid_labels
-from assay.probe.session import Session
-from assay.protocols.synergy import Synergy
-from assay.protocols.synergy.cards import DETAILS
-from assay.protocols.synergy.orders import patch_scores, question_words, ranking
+from karat.kernel.attribution import Attribution
+from karat.kernel.row import Failure, NotApplicable, Score
+from karat.metrics import deletion, insertion
+from karat.probe.players import VisualPlayers, grid_labels
+from karat.probe.session import Session
+from karat.protocols.synergy import Synergy
+from karat.protocols.synergy.cards import DETAILS
+from karat.protocols.synergy.orders import patch_scores, question_words, ranking
 
 STEPS = np.linspace(0, 1, 11)
 CLOSED = {"product": np.mean(STEPS**2), "either": -np.mean(STEPS**2), "sum": 0.0}

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import tiny_vlms
 
-from assay.kernel.registry import build
-from assay.kernel.row import Failure, Score
-from assay.models import vlm
-from assay.probe.session import Session
-from assay.protocols.synergy import Synergy
+from karat.kernel.registry import build
+from karat.kernel.row import Failure, Score
+from karat.models import vlm
+from karat.probe.session import Session
+from karat.protocols.synergy import Synergy
 
 NINE = {
     "control/random": {},

@@ -1,7 +1,0 @@
-"""Questions about photographs in the file formats they were published in (fsyn2026 4.1): RePOPE, CV-Bench, MMStar."""
-
-from assay.datasets.vqa.cv_bench import CVBench
-from assay.datasets.vqa.mmstar import MMStar
-from assay.datasets.vqa.repope import RePOPE
-
-__all__ = ["CVBench", "MMStar", "RePOPE"]

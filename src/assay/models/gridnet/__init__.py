@@ -1,7 +1,0 @@
-"""gridnet, the trained twin: MDETR's design, small; `pure` reasons, `spur` matches words."""
-
-from __future__ import annotations
-
-from assay.models.gridnet.recipe import GridNet
-
-__all__ = ["GridNet"]

@@ -1,7 +1,0 @@
-"""gridvlm, the trained twin for vision-language tools: a LLaVA of a million parameters that answers with tokens."""
-
-from __future__ import annotations
-
-from assay.models.gridvlm.recipe import GridVLM
-
-__all__ = ["GridVLM"]

@@ -1,5 +1,0 @@
-"""`pixelnet`: small classifiers that were trained on a planted shortcut, and the recipes to train others."""
-
-from assay.models.pixelnet.recipe import PixelNet
-
-__all__ = ["PixelNet"]

@@ -1,5 +1,0 @@
-"""Protocol `audit`: can the metric itself be trusted? Every metric, on explanations and models of known truth."""
-
-from assay.protocols.audit.protocol import Audit
-
-__all__ = ["Audit"]

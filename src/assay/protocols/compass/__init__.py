@@ -1,5 +1,0 @@
-"""Protocol `compass`: does the evidence point from the reference object to the target? (creg2026)"""
-
-from assay.protocols.compass.protocol import Compass
-
-__all__ = ["Compass"]

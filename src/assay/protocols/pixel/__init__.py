@@ -1,6 +1,0 @@
-"""Protocol `pixel`: does it rank the very pixels that decided? And its neighbours, which delete (pixelrules2024)."""
-
-from assay.protocols.pixel.deletion import Deletion
-from assay.protocols.pixel.protocol import Pixel
-
-__all__ = ["Deletion", "Pixel"]

@@ -1,5 +1,0 @@
-"""The report: tables, figures and a sample browser as one static page. No torch here."""
-
-from assay.report.page import report
-
-__all__ = ["report"]

@@ -1,0 +1,115 @@
+"""`karat check`: is this spec sound? Or, with --model: does this model work here, and what does it see?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+import yaml
+
+from karat.cli.console import RUNS, print_table, spec_path
+from karat.cli.run import show_plan
+from karat.kernel.errors import BadInput
+
+if TYPE_CHECKING:
+    from karat.engine.check import Checked
+    from karat.kernel.roles import Model, ModelRecipe
+    from karat.kernel.sample import Sample
+
+
+def check(
+    spec: Annotated[str | None, typer.Argument(help="A YAML file, or the name of a shipped spec.")] = None,
+    model: Annotated[
+        str | None, typer.Option(help="A directory, a hub id or a registered name: check a model instead of a spec.")
+    ] = None,
+    image: Annotated[Path | None, typer.Option(help="An image to ask the model about.")] = None,
+    text: Annotated[str | None, typer.Option(help="The question.")] = None,
+    answer: Annotated[str | None, typer.Option(help="The answer to value; the model's own if not given.")] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="A parameter of the model: dtype=bfloat16, max_pixels=313600. Repeatable."),
+    ] = None,
+    picture: Annotated[Path, typer.Option(help="Where to draw the token grid over the image.")] = Path("check.png"),
+    laws: Annotated[
+        bool, typer.Option("--laws", help="Also try what must hold for any architecture (see `karat.testing`).")
+    ] = False,
+) -> None:
+    """Validate a spec without running it, or load a model and ask it one question.
+
+    Example: `karat check --model Qwen/Qwen2.5-VL-3B-Instruct --image cup.jpg --text "Is there a cup?"`
+    """
+    if (spec is None) == (model is None):
+        raise BadInput("karat check takes a spec, or --model with --image (and --text); give one of the two.")
+    if spec is not None:
+        _check_spec(spec)
+        return
+    if image is None:
+        raise BadInput("karat check --model needs --image FILE to ask about.")
+    from PIL import Image as Pillow
+
+    from karat.engine.check import check_model, grid_picture
+    from karat.models import recipe
+
+    parameters = {}
+    for setting in settings or []:
+        key, equals, value = setting.partition("=")
+        if not equals:
+            raise BadInput(f"--set takes key=value; got {setting!r}.")
+        parameters[key] = yaml.safe_load(value)
+    loaded, sample, checked = check_model(str(model), image, text, answer, **parameters)
+    if checked.grid is not None:
+        Pillow.fromarray(grid_picture(sample.image, checked)).save(picture)
+    _show(loaded, sample, checked, picture, _seen(recipe(str(model), **parameters)))
+    if laws:
+        _try_laws(loaded, sample, checked.answer)
+
+
+def _check_spec(spec: str) -> None:
+    """Every name, every parameter, every model–explainer pair."""
+    from karat.engine.plan import plan
+    from karat.kernel.spec import Spec
+
+    wanted = Spec.read(spec_path(spec))
+    planned = plan(wanted)
+    show_plan(planned, str(RUNS / wanted.name), None)
+    for recipe in planned.models:
+        if seen := _seen(recipe):
+            typer.echo(f"{recipe.label} sees {seen}")
+    typer.echo(f"{spec} is sound.")
+
+
+def _seen(recipe: ModelRecipe) -> str | None:
+    """How images are shown to the model, where its recipe says."""
+    said = getattr(recipe, "sees", None)
+    return said if isinstance(said, str) else None
+
+
+def _try_laws(model: Model, sample: Sample, answer: str) -> None:
+    from karat.models.vlm_adapter import VLM
+    from karat.testing import vlm_laws
+
+    if not isinstance(model, VLM):
+        raise BadInput(f"--laws are of vision-language models; {model.name!r} is none.")
+    found = vlm_laws(model, [sample], [answer])
+    print_table(["law", "found"], [[law.name, law.found] for law in found])
+    if broken := [law for law in found if not law.holds]:
+        raise BadInput(f"{len(broken)} of {len(found)} laws do not hold for {model.name!r}: do not trust its numbers.")
+
+
+def _show(model: Model, sample: Sample, checked: Checked, picture: Path, seen: str | None) -> None:
+    rows = [["model", f"{model.name} ({', '.join(sorted(model.capabilities))})"]]
+    rows.append(["answer", f"{checked.answer!r}, probability {checked.probability:.4g}"])
+    if seen is not None:
+        rows.append(["sees", seen])
+    if checked.pixels is not None:
+        rows.append(["pixels", f"{checked.pixels[0]} × {checked.pixels[1]} of the {sample.size[0]} × {sample.size[1]}"])
+    if checked.grid is not None:
+        rows.append(["visual tokens", f"{checked.grid[0]} × {checked.grid[1]}, drawn in {picture}"])
+    if checked.tokens:
+        rows.append(["question", " ".join("|".join(piece.strip() for piece in word) for word in checked.tokens)])
+    if checked.passes is not None and checked.seconds is not None:
+        rows.append(["one F_syn sample", f"{checked.passes} passes, {checked.seconds:.2f} s"])
+    rows.append(["explainers", f"{len(checked.works)} work: {', '.join(checked.works)}"])
+    rows += [["cannot", reason] for _, reason in checked.refused]
+    print_table(["", "found"], rows)

@@ -1,0 +1,165 @@
+"""Dataset `repope`: is there such an object in the photograph? POPE's questions with corrected labels."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+from karat.datasets.arrays import file_hash
+from karat.datasets.vqa.files import ParquetRows, locate, picture
+from karat.datasets.within import within
+from karat.kernel.card import Card
+from karat.kernel.errors import BadInput
+from karat.kernel.identity import digest
+from karat.kernel.sample import Region, Sample
+
+Split = Literal["random", "popular", "adversarial"]
+_FIELDS = ("question_id", "image", "text", "label")
+
+
+@dataclass(frozen=True)
+class RePOPE:
+    """`source` holds `coco_repope_<split>.json` (one JSON object a line: question_id, image, text, label), `images` the
+    folder of COCO val2014 pictures. A hub id of a dataset in POPE's Parquet form works too and brings its own images.
+
+    `boxes` is a COCO instances file; with it, objects that are there become regions of role "target", the oracle of
+    fsyn2026 Fig. 1. `missing` says what becomes of questions whose picture is not in the folder. `version` "pope" reads
+    the labels before their correction.
+    """
+
+    source: str
+    images: str = ""
+    splits: tuple[Split, ...] = ("random", "popular", "adversarial")
+    version: Literal["repope", "pope"] = "repope"
+    boxes: str = ""
+    missing: Literal["error", "skip"] = "error"
+    hub_revision: str | None = None
+    card: ClassVar[Card] = Card(
+        "repope", "is there such an object in the photograph? POPE's questions with corrected labels", "dataset",
+        citation="Neuhaus and Hein 2025, RePOPE: impact of annotation errors on the POPE benchmark",
+    )  # fmt: skip
+
+    @property
+    def label(self) -> str:
+        return self.version if len(self.splits) == 3 else f"{self.version}.{'+'.join(self.splits)}"
+
+    @cached_property
+    def _files(self) -> tuple[tuple[str, Path], ...]:
+        """(split, annotation file); Parquet files hold all splits and stand under the empty name."""
+        if not self.splits:
+            raise BadInput("repope: `splits` must name at least one of random, popular, adversarial.")
+        found: dict[tuple[str, Path], None] = {}
+        for split in self.splits:
+            for path in locate(self.source, (f"coco_{self.version}_{split}.json", "*.parquet"), self.hub_revision):
+                found["" if path.suffix == ".parquet" else split, path] = None
+        return tuple(found)
+
+    @cached_property
+    def _rows(self) -> list[dict[str, Any]]:
+        if self._parquet is not None:
+            names = ("question_id", "question", "answer", "category")
+            columns = zip(*(self._parquet.column(name) for name in names), strict=True)
+            rows = [{**dict(zip(names, values, strict=True)), "position": i} for i, values in enumerate(columns)]
+            return [row for row in rows if row["category"] in self.splits]
+        rows = [{**row, "split": split} for split, path in self._files for row in _lines(path)]
+        present = [self._picture(row).is_file() for row in rows]
+        if self.missing == "error" and not all(present):
+            first = self._picture(rows[present.index(False)])
+            raise BadInput(
+                f"repope: {present.count(False)} of {len(rows)} questions have no picture, the first is {first}. "
+                "Give the folder as `images`, or set missing: skip."
+            )
+        return [row for row, there in zip(rows, present, strict=True) if there]
+
+    @cached_property
+    def _parquet(self) -> ParquetRows | None:
+        paths = [path for split, path in self._files if not split]
+        return ParquetRows(paths, ("question_id", "question", "answer", "category", "image")) if paths else None
+
+    def _picture(self, row: Mapping[str, Any]) -> Path:
+        """Under its own name, or under the name that COCO has used since 2017."""
+        path = within(self.images or Path(self.source).parent, row["image"])
+        newer = path.with_name(path.name.rpartition("_")[2])
+        return newer if not path.is_file() and newer.is_file() else path
+
+    @cached_property
+    def _boxes(self) -> dict[str, dict[str, list[list[float]]]]:
+        """Picture number → object → boxes (x, y, width, height)."""
+        if not self.boxes:
+            return {}
+        try:
+            data = json.loads(Path(self.boxes).read_text(encoding="utf-8"))
+            names = {category["id"]: category["name"] for category in data["categories"]}
+            found: dict[str, dict[str, list[list[float]]]] = {}
+            for one in data["annotations"]:
+                objects = found.setdefault(f"{one['image_id']:012d}", {})
+                objects.setdefault(names[one["category_id"]], []).append(one["bbox"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise BadInput(f"boxes: {self.boxes} is not a COCO instances file: {error!r}.") from None
+        return found
+
+    @cached_property
+    def revision(self) -> str:
+        files = [*(path for _, path in self._files), *([Path(self.boxes)] if self.boxes else [])]
+        return digest([self.card.version, len(self), *map(file_hash, files)])
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def load(self, start: int, stop: int) -> list[Sample]:
+        return [self._sample(row) for row in self._rows[start:stop]]
+
+    def _sample(self, row: Mapping[str, Any]) -> Sample:
+        if self._parquet is not None:
+            held = self._parquet.row(row["position"])
+            text, label, split = row["question"], row["answer"], row["category"]
+            image = picture(held["image"]["bytes"], f"question {row['question_id']}")
+        else:
+            text, label, split = row["text"], row["label"], row["split"]
+            image = picture(self._picture(row), f"question {row['question_id']}")
+        name = asked_for(text)
+        boxes = self._boxes.get(str(row.get("image", ""))[-16:-4], {}).get(name, [])
+        region = Region(name, "target", tuple((int(x), int(y), round(w), round(h)) for x, y, w, h in boxes), label=name)
+        return Sample(
+            id=f"{split}-{int(row['question_id']):04d}",
+            image=image,
+            text=text,
+            answer=str(label).strip().lower(),
+            regions=(region,) if boxes else (),
+            meta={"split": split, "object": name, "label": str(label).strip().lower()},
+            choices=("yes", "no"),
+        )
+
+
+def asked_for(question: str) -> str:
+    """The object that a POPE question asks about.
+
+    >>> asked_for("Is there an umbrella in the image?")
+    'umbrella'
+    """
+    middle = question.partition("there ")[2].rpartition(" in the")[0].split(" ", 1)
+    return middle[-1] if middle[0] in ("a", "an") else " ".join(middle)
+
+
+def _lines(path: Path) -> list[dict[str, Any]]:
+    rows = []
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"cannot read {path}: {error}.") from None
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+            if lacking := [name for name in _FIELDS if name not in row]:
+                raise ValueError(f"no {lacking[0]}")
+        except (ValueError, TypeError) as error:
+            wanted = f"expected one question as JSON ({', '.join(_FIELDS)})"
+            raise BadInput(f"{path}, line {number}: {wanted}: {error}.") from None
+        rows.append(row)
+    return rows

@@ -1,0 +1,185 @@
+"""`check_model`: does this model work here? Loads it, asks it, shows where its tokens are, says what it will cost."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from karat.kernel.errors import BadInput, CapabilityMissing, KaratError
+from karat.kernel.registry import registered
+from karat.kernel.roles import Model
+from karat.kernel.sample import Sample
+from karat.kernel.typing import Image
+from karat.metrics.synergy import synergy_question
+from karat.models import load_model
+from karat.models.torch_model import TorchModel
+from karat.probe.session import Session
+
+_BYTES = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2}
+_SPARE = 1.2  # weights, and a fifth for what is computed with them
+
+
+@dataclass(frozen=True)
+class Checked:
+    """`grid` are the visual tokens over the `frame` of the image; `tokens` the question as the model reads it, one
+    list of pieces per word. `works` are explainers the model can serve, `refused` the others with the reason. `passes`
+    and `seconds` are those of one sample of F_syn (fsyn2026, 11 steps); None where it has no meaning."""
+
+    answer: str
+    probability: float
+    grid: tuple[int, int] | None
+    pixels: tuple[int, int] | None
+    frame: tuple[float, float, float, float] | None
+    tokens: tuple[tuple[str, ...], ...]
+    works: tuple[str, ...]
+    refused: tuple[tuple[str, str], ...]
+    passes: int | None
+    seconds: float | None
+
+
+def check_model(
+    source: str, image: str | Path | Image, text: str | None, answer: str | None = None, **parameters: Any
+) -> tuple[Model, Sample, Checked]:
+    """Load `source` (a directory, a hub id or a registered name) with `parameters` and ask it one question.
+
+    `answer` is what the costs are measured on; by default the model's own.
+    """
+    for problem in missing(source, str(parameters.get("dtype", "float32"))):
+        raise BadInput(problem)
+    model = load_model(source, **parameters)
+    sample = Sample("check", read_image(image) if isinstance(image, str | Path) else image, text)
+    if "text" in model.capabilities and not sample.words:
+        raise BadInput(f"{model.name!r} reads a question: give one, e.g. --text 'Is there a cup?'")
+    session = Session(model, [sample], None if answer is None else [answer])
+    [said] = session.targets
+    probability = float(model.score([sample], [said])[0])
+    works, refused = _explainers(model)
+    passes, seconds = _cost(session)
+    return model, sample, Checked(said, probability, *_tokens(session), works, refused, passes, seconds)
+
+
+def missing(source: str, dtype: str = "float32") -> list[str]:
+    """What a directory lacks, or this machine: one sentence each. Nothing is loaded."""
+    folder = Path(source)
+    if not folder.is_dir():
+        return []
+    if not (folder / "config.json").is_file():
+        return [f"{source} has no config.json: give the directory that `hf download ID --local-dir DIR` made."]
+    held = {file.name: file.stat().st_size for file in folder.glob("*.safetensors")}
+    index = folder / "model.safetensors.index.json"
+    listed = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()) if index.is_file() else set()
+    if absent := sorted(listed - set(held)):
+        return [f"{source} lacks {', '.join(absent[:4])}: fetch again with `hf download ID --local-dir {source}`."]
+    if not held:
+        pickled = any(folder.glob("*.bin"))
+        why = (
+            "only pickled weights (*.bin), which Karat does not load: convert them" if pickled else "no weights: fetch"
+        )
+        return [f"{source} has {why} *.safetensors with `hf download ID --local-dir {source}`."]
+    stored = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    kept = _BYTES.get(str(stored.get("dtype") or stored.get("torch_dtype") or "float32"), 4)
+    needed, free = _SPARE * sum(held.values()) * _BYTES.get(dtype, 4) / kept, _free_bytes()
+    if free is not None and needed > free:
+        return [
+            f"{source} needs about {needed / 2**30:.1f} GB in {dtype}, {free / 2**30:.1f} GB are free: use "
+            "--set dtype=bfloat16, --set device=auto, or --set quantised=4bit on a GPU."
+        ]
+    return []
+
+
+def read_image(path: str | Path) -> Image:
+    """An image file as (H, W, 3) uint8."""
+    from PIL import Image as Pillow
+
+    try:
+        with Pillow.open(path) as opened:
+            return np.array(opened.convert("RGB"))
+    except FileNotFoundError:
+        raise BadInput(f"no image at {path}.") from None
+    except (OSError, ValueError, SyntaxError, Pillow.DecompressionBombError) as error:
+        raise BadInput(f"{path} is not an image that can be read: {' '.join(str(error).split())}") from None
+
+
+def grid_picture(image: Image, checked: Checked) -> Image:
+    """The image with the borders of its visual tokens, and what the model does not see dimmed."""
+    from PIL import Image as Pillow
+    from PIL import ImageDraw
+
+    scale = max(1, round(480 / max(image.shape[:2])))
+    picture = Pillow.fromarray(image).resize(
+        (image.shape[1] * scale, image.shape[0] * scale), Pillow.Resampling.NEAREST
+    )
+    width, height = picture.size
+    top, left, bottom, right = checked.frame or (0.0, 0.0, 1.0, 1.0)
+    box = (round(left * width), round(top * height), round(right * width) - 1, round(bottom * height) - 1)
+    dim = Pillow.fromarray((np.asarray(picture) // 3).astype(np.uint8))
+    dim.paste(picture.crop((box[0], box[1], box[2] + 1, box[3] + 1)), box[:2])
+    draw = ImageDraw.Draw(dim)
+    rows, columns = checked.grid or (1, 1)
+    for r in range(rows + 1):
+        y = box[1] + round((box[3] - box[1]) * r / rows)
+        draw.line([(box[0], y), (box[2], y)], fill=(255, 210, 0))
+    for c in range(columns + 1):
+        x = box[0] + round((box[2] - box[0]) * c / columns)
+        draw.line([(x, box[1]), (x, box[3])], fill=(255, 210, 0))
+    return np.asarray(dim)
+
+
+def _tokens(session: Session) -> tuple[Any, Any, Any, tuple[tuple[str, ...], ...]]:
+    """Grid, pixels, frame and the pieces of every word, where the model tells."""
+    if not isinstance(session.model, TorchModel):
+        return None, None, None, ()
+    inputs = session.inputs
+    layout = session.model.layout(inputs)
+    frame = (0.0, 0.0, 1.0, 1.0) if inputs.frames == () else inputs.frames[0] if inputs.frames else None
+    processor = getattr(session.model, "processor", None)
+    pieces: list[tuple[str, ...]] = []
+    if inputs.words and inputs.tokens is not None and processor is not None:
+        for start, stop in inputs.words[0]:
+            numbers = inputs.tokens[0, start:stop].tolist()
+            pieces.append(tuple(str(processor.tokenizer.decode([number])) for number in numbers))
+    return layout.grid, tuple(inputs.pixels.shape[-2:]), frame, tuple(pieces)
+
+
+def _explainers(model: Model) -> tuple[tuple[str, ...], tuple[tuple[str, str], ...]]:
+    works, refused = [], []
+    for name, kind in registered("explainer").items():
+        if lacking := kind.card.needs - model.capabilities:
+            refused.append((name, str(CapabilityMissing(name, lacking, model.name, model.capabilities))))
+        else:
+            works.append(name)
+    return tuple(works), tuple(refused)
+
+
+def _cost(session: Session) -> tuple[int | None, float | None]:
+    """One F_syn, orders left to right: the order does not change the cost."""
+    try:
+        game = session.game(0)
+    except KaratError:  # no patches
+        return None, None
+    if not game.n_visual or not game.n_text:
+        return None, None
+    before, began = session.cost.passes.made, perf_counter()
+    session.ask([(game, synergy_question(game, range(game.n_visual), range(game.n_text)))])
+    return session.cost.passes.made - before, perf_counter() - began
+
+
+def _free_bytes() -> int | None:
+    """Memory that this machine has left; None where it does not say."""
+    try:
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") + _cached()
+    except (ValueError, OSError, AttributeError):
+        return None
+
+
+def _cached() -> int:
+    """File cache, which gives way to programs."""
+    listed = Path("/proc/meminfo")
+    lines = listed.read_text(encoding="utf-8").splitlines() if listed.is_file() else []
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("Cached:")), 0)

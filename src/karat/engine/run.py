@@ -1,0 +1,216 @@
+"""`run(spec, out)`: carry a spec out, or what is left of it. Re-running resumes; adding to the spec extends."""
+
+from __future__ import annotations
+
+import math
+import os
+import platform
+import sys
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from karat.engine.events import Renderer, Silent
+from karat.engine.executors.job import Report, in_process
+from karat.engine.executors.local import in_workers
+from karat.engine.log import Log, title
+from karat.engine.plan import Plan, missing_extras, plan
+from karat.engine.race import Settle, racing
+from karat.kernel.card import Card
+from karat.kernel.cell import Job
+from karat.kernel.errors import BadInput, RunFailed
+from karat.kernel.registry import label
+from karat.kernel.spec import Spec
+from karat.results.run import Run
+from karat.results.store import Store
+
+ENGINES = ("local", "ray")
+_RECORDED = (
+    "karat",
+    "numpy",
+    "scipy",
+    "pandas",
+    "pyarrow",
+    "torch",
+    "torchvision",
+    "timm",
+    "transformers",
+    "captum",
+    "shapiq",
+)
+
+
+def run(
+    spec: Spec,
+    out: str | Path,
+    *,
+    workers: int | None = None,
+    engine: str = "local",
+    address: str | None = None,
+    show: Renderer | None = None,
+    fail_on_error: float = 1.0,
+    until: Settle | None = None,
+) -> Run:
+    """Run every cell that `out` (a directory, or an fsspec URL) does not hold yet and return the run.
+
+    `workers` defaults to the number of cores; 0 runs in this process. With `engine="ray"` jobs go to the Ray cluster at
+    `address`, and `workers` defaults to what it has room for. `fail_on_error` is the largest share of failed
+    rows that still counts as success (1.0: never fail, 0: any failure raises RunFailed). Rows are kept either way.
+    With `until`, samples are spent only until the order of the explainers is settled (see `karat.engine.race`).
+    """
+    if engine not in ENGINES:
+        raise BadInput(f"--engine {engine}: there are {' and '.join(ENGINES)}.")
+    check_workers(workers, engine)
+    planned = plan(spec)
+    if missing := missing_extras(planned):
+        raise BadInput(" ".join(missing))
+    store = Store(out)
+    with store.lease() as caution:
+        if not caution:  # without a lock, another driver may be about to finish what looks left over
+            store.sweep()
+        finished = Run(store)
+        done = set(finished.cells())
+        jobs = planned.jobs(done)
+        store.write_json("spec.json", spec.plain())
+        store.write_json("manifest.json", _manifest(planned))
+        chosen = workers if engine == "ray" else _workers(workers, jobs)
+        with show or Silent() as shown:
+            log = Log(store, shown, planned, jobs, chosen)
+            if caution:
+                log("warning", text=caution)
+            for damaged in finished.damaged():
+                log("warning", text=f"{damaged} was damaged; its cells are computed again")
+                store.remove(damaged)
+            for refusal in planned.refusals:
+                log("warning", text=refusal.reason)
+            log.start(len(done & {cell.id for cell in planned.cells}))
+
+            def execute(some: list[Job]) -> Iterator[Report]:
+                return _execute(engine, address, planned, some, store, chosen)
+
+            given_up = _follow(racing(planned, jobs, finished, until, execute) if until else execute(jobs), log)
+            if not given_up:
+                _conclude(planned, finished, log)
+            log.end()
+    if given_up:
+        raise RunFailed(f"{len(given_up)} jobs were given up, the first because {given_up[0]} Run again to retry them.")
+    if fail_on_error < 1 or log.failures == log.rows > 0:  # else some rows have values: no need to read them all back
+        _check_failures(finished, fail_on_error)
+    return finished
+
+
+def _execute(
+    engine: str, address: str | None, planned: Plan, jobs: list[Job], store: Store, workers: int | None
+) -> Iterator[Report]:
+    if engine == "ray":
+        from karat.engine.executors.ray import in_ray
+
+        return in_ray(planned, jobs, store, address=address, workers=workers)
+    return in_workers(planned, jobs, store, workers) if workers else in_process(planned, jobs, store)
+
+
+def _conclude(planned: Plan, finished: Run, log: Log) -> None:
+    """What the protocol makes of the whole run, where it has something to say (see `Finding`)."""
+    conclude, compare = (getattr(planned.protocol, name, None) for name in ("findings", "paper"))
+    if conclude is None:
+        return
+    findings: list[dict[str, Any]] = []
+    try:
+        findings += [finding.plain() for finding in conclude(finished)]
+        finished.store.write_json("findings.json", findings)  # a comparison may read them
+        if compare is not None:
+            section = f"Beside paper {getattr(planned.protocol, 'paper_number', '')}".rstrip()
+            findings += [finding.plain() for finding in compare(finished).findings(section)]
+    except Exception as error:  # the rows stand, whatever became of their summary
+        log("warning", text=f"{'no' if not findings else 'not all'} findings: {type(error).__name__}: {error}")
+    finished.store.write_json("findings.json", findings)
+    write = getattr(planned.protocol, "writes", None)
+    if write is not None and findings:
+        for name, text in write(finished).items():
+            finished.store.write(name, text.encode())
+            log("note", text=f"wrote {finished.path}/{name}")
+
+
+def _follow(reports: Iterator[Report], log: Log) -> list[str]:
+    given_up: list[str] = []
+    for report in reports:
+        if report.kind == "tick":
+            log.tick(report.job, report.value)
+        elif report.kind == "done":
+            log.done(report.job, report.value)
+        elif report.kind == "retry":
+            log.retry(report.job, report.value)
+        elif report.kind == "warning":
+            log("warning", text=report.value)
+        else:
+            given_up.append(f"{title(report.job)}: {report.value}.")
+            log("job_failed", title=title(report.job), reason=report.value)
+    return given_up
+
+
+def check_workers(asked: int | None, engine: str = "local") -> None:
+    if asked is not None and asked < 0:
+        raise BadInput(f"--workers must be 0 (in this process) or more; got {asked}.")
+    if asked == 0 and engine == "ray":
+        raise BadInput("--workers 0 is this process alone; with --engine ray say 1 or more, or nothing at all.")
+
+
+def _workers(asked: int | None, jobs: list[Job]) -> int:
+    wanted = (os.cpu_count() or 1) if asked is None else asked
+    return min(wanted, len(jobs))
+
+
+def _manifest(planned: Plan) -> dict[str, Any]:
+    """What the rows were made with: enough to make them again."""
+    return {
+        "format": 1,
+        "name": planned.spec.name,
+        "protocol": planned.protocol.card.name,
+        "scores": {card.name: _about(card) for card in planned.protocol.scores},
+        "cells": sorted(cell.id for cell in planned.cells),
+        "refusals": [{"model": r.model, "explainer": r.explainer, "reason": r.reason} for r in planned.refusals],
+        "models": {label(m): m.revision for m in planned.models},
+        "mechanisms": {label(m): getattr(m, "mechanism", None) for m in planned.models},
+        "datasets": {label(d): d.revision for d in planned.datasets},
+        "seed": planned.spec.seed,
+        "versions": {"python": platform.python_version(), **_versions()},
+        "hardware": {"machine": platform.machine(), "cores": os.cpu_count(), "system": platform.system()},
+        "command": " ".join(["karat", *sys.argv[1:]]) if Path(sys.argv[0]).name == "karat" else "",
+    }
+
+
+def _about(card: Card) -> dict[str, Any]:
+    """What a page needs to show a score between its floor and its ceiling, without the code that made it."""
+    limits = None if card.range is None else [None if math.isinf(limit) else limit for limit in card.range]
+    return {
+        "summary": card.summary,
+        "direction": card.direction,
+        "range": limits,
+        "floor": card.floor,
+        "ceiling": card.ceiling,
+        "citation": card.citation,
+        "departures": card.departures,
+        "detail": list(card.detail),
+    }
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for package in _RECORDED:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def _check_failures(finished: Run, allowed: float) -> None:
+    """Only failures count; what has no answer by definition is no failure."""
+    status = finished.scores()["status"]
+    share = float((status == "failure").mean()) if len(status) else 0.0
+    if share > allowed or share == 1:  # a run in which everything failed is no success, whatever is allowed
+        raise RunFailed(
+            f"{share:.1%} of the rows are failures, more than --fail-on-error {allowed:g} allows; "
+            f"`karat status {finished.path}` says why."
+        )

@@ -1,0 +1,92 @@
+"""What the rooms expect of one another: structural types, so that a user's own class needs no inheritance."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Protocol, runtime_checkable
+
+from karat.kernel.attribution import Attribution
+from karat.kernel.card import Card
+from karat.kernel.row import Outcomes
+from karat.kernel.sample import Sample
+from karat.kernel.typing import Values
+
+
+@runtime_checkable
+class Model(Protocol):
+    """A loaded model. `capabilities` are keys of `karat.kernel.card.CAPABILITIES`; `mechanism` where it is known."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def capabilities(self) -> frozenset[str]: ...
+    @property
+    def mechanism(self) -> str | None: ...
+
+    def answer(self, samples: Sequence[Sample]) -> list[str]: ...
+    def score(self, samples: Sequence[Sample], answers: Sequence[str]) -> Values:
+        """Probability of each answer on its sample."""
+        ...
+
+
+class ModelRecipe(Protocol):
+    """How to get a model: parameters only, so that planning needs neither weights nor torch."""
+
+    card: ClassVar[Card]
+
+    @property
+    def label(self) -> str: ...
+    @property
+    def capabilities(self) -> frozenset[str]: ...
+    @property
+    def revision(self) -> str:
+        """Changes whenever the same parameters would load other weights or run other code."""
+        ...
+
+    def load(self) -> Model: ...
+
+
+class Dataset(Protocol):
+    """Samples by position. `load` must give the same bytes for any slice, alone or together."""
+
+    card: ClassVar[Card]
+
+    @property
+    def revision(self) -> str:
+        """Changes whenever the same parameters would give other samples."""
+        ...
+
+    def __len__(self) -> int: ...
+    def load(self, start: int, stop: int) -> list[Sample]: ...
+
+
+class Explainer(Protocol):
+    """Parameters only; one call explains a whole batch. Optional `passes`: forward passes a sample costs."""
+
+    card: ClassVar[Card]
+
+    def __call__(self, asked: Any, /) -> Sequence[Attribution]:
+        """One attribution per sample. `asked` is a `karat.probe.Session`."""
+        ...
+
+
+class Benchmark(Protocol):
+    """A protocol of the papers: turns attributions into rows. (`Protocol` is taken by Python's own.)"""
+
+    card: ClassVar[Card]
+
+    @property
+    def scores(self) -> Sequence[Card]:
+        """A card for each score it gives (name, direction, range, floor, ceiling), in the order tables show them."""
+        ...
+
+    def score(self, asked: Any, attributions: Sequence[Attribution]) -> Mapping[str, Outcomes]:
+        """For every metric, one outcome per sample.
+
+        More methods are optional: `targets(model, samples)` chooses the answer to explain of each sample (by default
+        the model's own); `findings(run)` gives what the whole run shows (a list of `Finding`), `writes(run)` texts to
+        keep in the run's directory by file name, and `paper(run)` sets the run beside what the paper says (a
+        `Comparison`). `run` is a `karat.results.run.Run`. A tuple `controls` names explainers that every run has,
+        whether its spec names them or not.
+        """
+        ...

@@ -1,0 +1,219 @@
+"""Where does the evidence point? A map read as a compass around a reference object, and the error of its direction.
+
+Points are (x, y) in map cells: the centre of the top-left cell is (0.5, 0.5), y grows downwards. Angles are in degrees
+as the eye sees them: 0 is right, 90 is up.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any, ClassVar, Literal, get_args
+
+import numpy as np
+
+from karat.kernel.card import Card
+from karat.kernel.errors import BadInput
+from karat.metrics.arrays import Array, Floats, as_maps, flatten, is_tensor, tidy, to_numpy
+from karat.metrics.problems import Problem, Reasons, first, map_problem, problems
+from karat.metrics.sectors import Rays, far_mass, rays_around, sector_mass, sector_mass_of_tensor
+
+Estimator = Literal["peak", "mean"]
+_FAINT = 1e-250  # sums below (or above its inverse) are done again with more care
+
+
+def compass(maps: Any, reference: Any, target: Any, sectors: int = 8, sigma: float = 1.2, aspect: Any = 1.0) -> Array:
+    """Distributions (n, sectors) of the evidence in `maps` (n, h, w) over directions from the reference.
+
+    `reference` and `target` are points (n, 2), or (2,) for all. Sector k is centred at k * 360 / sectors degrees; a
+    cell on a border belongs to the sector further counter-clockwise. Cells weigh exp(-rho^2 / 2 s^2), rho being their
+    distance from the reference and s is `sigma` times the distance from reference to target (`float("inf")`: no
+    weighting). Negative cells speak against the answer and count as 0. The cell exactly at the reference has no
+    direction and is left out. `aspect` is a cell's height over its width, one or (n,): a square map of a wide image has
+    flat cells, and angles are those of the image. Differentiable in the maps. Rows are NaN where there is no answer:
+    `compass_problem`.
+
+    >>> compass(np.array([[[0.0, 0.0, 1.0]]]), (0.5, 0.5), (2.5, 0.5), sectors=4)
+    array([[1., 0., 0., 0.]])
+    """
+    maps = as_maps(maps)
+    n, height, width = maps.shape
+    _check_parameters(sectors, sigma)
+    a, b = _points(reference, n, "reference").T, _points(target, n, "target").T
+    tall = _aspects(aspect, n)
+    precision = _precision(a, b, tall, sigma)
+
+    def again(xp: ModuleType, evidence: Array, i: int) -> Array:
+        """Evidence so far away that its weight is 0 counts relative to the nearest: the common factor cancels."""
+        return far_mass(xp, evidence.reshape(height, width), a[:, i], precision[i], tall[i], sectors)
+
+    apart = np.isfinite(precision)
+    if is_tensor(maps):
+        rays = rays_around(a, precision, tall, sectors, (height, width))
+        return _shares_of_tensor(maps, rays, apart, again)
+    return _shares(maps, sector_mass(maps, a, precision, tall, sectors), apart, again)  # creg2026 Eq. 2
+
+
+def _shares(maps: Any, mass: Floats, apart: Any, again: Callable[[ModuleType, Array, int], Array]) -> Floats:
+    total = mass.sum(-1)
+    for i in np.flatnonzero(~((total > _FAINT) & (total < 1 / _FAINT)) & apart).tolist():
+        one, usable = tidy(np, maps[i].reshape(1, -1).astype(np.float64))
+        mass[i] = again(np, np.maximum(one[0], 0.0), i) if usable[0] else np.nan
+        total[i] = mass[i].sum()
+    mass[~((total > 0) & apart)] = np.nan
+    with np.errstate(invalid="ignore"):
+        return np.asarray(mass / total[:, None])
+
+
+def _shares_of_tensor(maps: Any, rays: Rays, apart: Any, again: Callable[[ModuleType, Array, int], Array]) -> Array:
+    torch = sys.modules["torch"]
+    maps = maps.float() if not maps.is_floating_point() or maps.itemsize < 4 else maps
+    tidied, usable = tidy(torch, flatten(maps))
+    evidence = tidied.clamp(min=0)
+    mass = sector_mass_of_tensor(torch, evidence.reshape(maps.shape), rays).T
+    for i in np.flatnonzero((to_numpy(mass.sum(-1)) < _FAINT) & apart).tolist():
+        mass = torch.cat([mass[:i], again(torch, evidence[i], i)[None], mass[i + 1 :]])
+    total = mass.sum(-1)[:, None]
+    usable = usable[:, None] & (total > 0) & torch.as_tensor(apart, device=maps.device)[:, None]
+    return torch.where(usable, mass / torch.where(usable, total, 1.0), float("nan"))
+
+
+def excess(
+    maps: Any, reference: Any, target: Any, sectors: int = 8, sigma: float = 1.2, aspect: Any = 1.0, ignore: Any = None
+) -> Floats:
+    """How far each sector's evidence (n, sectors) lies above its share of the image, in units of noise. Ours.
+
+    A flat map is no evidence, yet its compass points to where most of the image lies, which is mostly where the target
+    is. Here a sector's mass is compared with what the map's mean would give it, and divided by the spread that
+    independent noise would have there, so a flat map is 0 everywhere and noise points anywhere. Sectors without cells
+    take the lowest value of the others. `ignore` (n, h, w) marks cells that count neither as evidence nor as picture,
+    such as those of the reference itself, whose evidence lies evenly around its centre. Read the peak with
+    `direction_error`. NaN as in `compass`.
+    """
+    maps = to_numpy(as_maps(maps))
+    counted = np.ones(maps.shape) if ignore is None else (~to_numpy(ignore)).astype(np.float64)
+    maps = maps * counted
+    shares = to_numpy(compass(maps, reference, target, sectors, sigma, aspect)).astype(np.float64)
+    n = len(maps)
+    a, b, tall = _points(reference, n, "reference").T, _points(target, n, "target").T, _aspects(aspect, n)
+    precision = np.nan_to_num(_precision(a, b, tall, sigma), posinf=0.0)
+    weight = sector_mass(counted, a, precision, tall, sectors)
+    spread = np.sqrt(sector_mass(counted, a, 2 * precision, tall, sectors))
+    held = weight > 1e-9 * weight.max(-1, keepdims=True)
+    standing = shares * weight.sum(-1, keepdims=True) - weight  # in units of the map's weighted mean
+    found = np.where(held, standing / np.where(held, spread, 1.0), np.inf)
+    found = np.where(np.abs(found) < 1e-9, 0.0, found)  # so that a flat map ties exactly
+    return np.where(held, found, found.min(-1, keepdims=True))
+
+
+def _precision(a: Floats, b: Floats, aspect: Floats, sigma: float) -> Floats:
+    """1 / s^2 of every sample (n,), from points (2, n); infinite where reference and target coincide."""
+    dx, dy = b - a
+    with np.errstate(divide="ignore"):
+        return np.asarray((sigma * np.hypot(dx, dy * aspect)) ** -2.0)
+
+
+def _aspects(aspect: Any, n: int) -> Floats:
+    found = np.broadcast_to(to_numpy(aspect).astype(np.float64), (n,))
+    if not (np.isfinite(found).all() and (found > 0).all()):
+        raise BadInput("aspect is a cell's height over its width, above 0.")
+    return np.array(found)
+
+
+def _check_parameters(sectors: int, sigma: float) -> None:
+    if sectors != int(sectors) or sectors < 2:
+        raise BadInput(f"sectors must be a whole number, 2 or more; got {sectors}.")
+    if not sigma > 0:
+        raise BadInput(f"sigma is a width in units of the distance reference to target, above 0; got {sigma}.")
+
+
+def direction_error(
+    compass: Any, reference: Any, target: Any, estimator: Estimator = "peak", aspect: Any = 1.0
+) -> Array:
+    """DAE: degrees (n,), 0 to 180, between the direction of a compass (n, sectors) and that from reference to target.
+
+    `estimator="peak"` reads the centre of the strongest sector; sectors that tie for it (within 1e-12) share, so a
+    uniform compass scores 90. Even a perfect map misses by up to half a sector. `"mean"` reads the circular mean.
+    `aspect` as in `compass`. NaN where the compass is, where the points coincide and where a mean has no direction.
+
+    >>> direction_error(np.array([[0.7, 0.1, 0.1, 0.1]]), (0.5, 2.5), (0.5, 0.5))
+    array([90.])
+    """
+    if estimator not in get_args(Estimator):
+        raise BadInput(f"estimator must be one of {', '.join(get_args(Estimator))}; got {estimator!r}.")
+    shares = to_numpy(compass)
+    if shares.ndim != 2:
+        raise BadInput(f"a compass is (n, sectors), as karat.metrics.compass gives it; got {shares.shape}.")
+    n, sectors = shares.shape
+    step = _points(target, n, "target") - _points(reference, n, "reference")
+    true = np.degrees(np.arctan2(-step[:, 1] * _aspects(aspect, n), step[:, 0]))  # creg2026 Eq. 5
+    centres = np.arange(sectors) * (360 / sectors)
+    if estimator == "peak":
+        peaks = shares >= shares.max(-1, keepdims=True) - 1e-12
+        value = _circular_distance(peaks @ centres, true)  # one peak: its centre
+        shared = np.flatnonzero(peaks.sum(-1) > 1)
+        errors = np.where(peaks[shared], _circular_distance(centres, true[shared, None]), 0.0)
+        value[shared] = errors.sum(-1) / peaks[shared].sum(-1)
+    else:
+        across, up = shares @ np.cos(np.radians(centres)), shares @ np.sin(np.radians(centres))
+        value = _circular_distance(np.degrees(np.arctan2(up, across)), true)  # creg2026 Eq. 13
+        value = np.where(np.hypot(across, up) > 1e-12, value, np.nan)
+    value = np.where(np.isfinite(shares).all(-1) & step.any(-1), value, np.nan)
+    return compass.new_tensor(value) if is_tensor(compass) else value
+
+
+def _circular_distance(angle: Floats, other: Floats) -> Floats:
+    return np.asarray(np.abs((angle - other + 180) % 360 - 180))  # creg2026 Eq. 4
+
+
+def compass_problem(maps: Any, reference: Any, target: Any) -> Reasons:
+    """The reason why a map (n, h, w) has no compass around its reference, or None."""
+    maps = to_numpy(as_maps(maps))
+    n, height, width = maps.shape
+    a, b = _points(reference, n, "reference"), _points(target, n, "target")
+    y, x = np.indices((height, width)) + 0.5
+    elsewhere = (x != a[:, 0, None, None]) | (y != a[:, 1, None, None])
+    positive = maps > 0
+    checks = (
+        ((a == b).all(-1), "reference and target coincide"),
+        (~positive.any((1, 2)), "map has no positive evidence"),
+        (~(positive & elsewhere).any((1, 2)), "all evidence lies on the reference"),
+    )
+    return first(map_problem(maps), *([text if bad else None for bad in flags] for flags, text in checks))
+
+
+def _points(points: Any, n: int, what: str) -> Floats:
+    points = to_numpy(points).astype(np.float64)
+    if points.shape not in ((2,), (n, 2)):
+        raise BadInput(f"{what} must be points (x, y) in map cells, ({n}, 2) or (2,); got {points.shape}.")
+    if not np.isfinite(points).all():
+        raise BadInput(f"{what} has NaN or inf; leave out samples whose objects have no place.")
+    return np.array(np.broadcast_to(points, (n, 2)))
+
+
+@dataclass(frozen=True)
+class DirectionError:
+    card: ClassVar[Card] = Card(
+        name="compass/direction_error",
+        kind="metric",
+        summary="degrees between the evidence and the true direction from reference to target (DAE)",
+        direction="lower",
+        range=(0.0, 180.0),
+        floor="control/uniform: below 90 where the picture lies mostly on the target's side; a random direction: 90",
+        ceiling="all evidence on the target: at most half a sector",
+        citation="creg2026 Eq. 1-5",
+        departures="negative evidence counts as 0; the cell at the reference is left out; tied peaks share",
+    )
+    sectors: int = 8
+    sigma: float = 1.2
+    estimator: Estimator = "peak"
+
+    def __call__(self, maps: Any, reference: Any, target: Any) -> Array:
+        needle = compass(maps, reference, target, self.sectors, self.sigma)
+        return direction_error(needle, reference, target, self.estimator)
+
+    def problems(self, maps: Any, reference: Any, target: Any) -> list[Problem]:
+        reasons = compass_problem(maps, reference, target)
+        return problems(reasons, [None] * len(reasons))

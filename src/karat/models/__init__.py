@@ -1,0 +1,61 @@
+"""Models: adapters over what people have, and the reference twins whose reasoning is known."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from karat.kernel.registry import build, load_object, registered
+from karat.kernel.roles import Model, ModelRecipe
+from karat.models.blackbox import blackbox
+from karat.models.classifier import classifier
+from karat.models.clip import clip
+from karat.models.detector import detector
+from karat.models.vlm import vlm
+
+__all__ = ["blackbox", "classifier", "clip", "detector", "load_model", "recipe", "vlm"]
+
+DECLARES: tuple[str, ...] = (
+    "blackbox",
+    "classifier_recipe",
+    "detector",
+    "zoo",
+    "clip_recipe",
+    "vlm",
+    "gridprog",
+    "gridnet",
+    "gridvlm",
+    "pixelnet",
+    "randomised",
+)
+
+
+def recipe(name: str, **parameters: Any) -> ModelRecipe:
+    """A model by name, not loaded yet.
+
+    `gridprog.spur` is short for `gridprog` with `variant="spur"`; `package.module:thing` is a recipe of your own, or
+    any callable, which becomes a black box; a directory or a hub id (`llava-hf/llava-1.5-7b-hf`) is a `vlm`, or a
+    `clip` if the directory says so.
+    """
+    family, dot, variant = name.partition(".")
+    if ":" in name:
+        if isinstance(load_object(name), type):
+            return build("model", name, parameters)
+        return build("model", "blackbox", {"fn": name, **parameters})
+    if dot and name not in registered("model") and family in registered("model"):
+        return build("model", family, {"variant": variant, **parameters})
+    if name not in registered("model") and ("/" in name or Path(name).is_dir()):
+        return build("model", "clip" if _is_clip(Path(name)) else "vlm", {"path": name, **parameters})
+    return build("model", name, parameters)
+
+
+def _is_clip(folder: Path) -> bool:
+    config = folder / "config.json"
+    kind = json.loads(config.read_text(encoding="utf-8")).get("model_type", "") if config.is_file() else ""
+    return "clip" in kind or "siglip" in kind
+
+
+def load_model(name: str, **parameters: Any) -> Model:
+    """A model by name, ready to answer: `load_model("gridprog.pure")`, `load_model("package.module:function")`."""
+    return recipe(name, **parameters).load()

@@ -1,0 +1,163 @@
+"""Recipe `classifier`: a classifier of timm, torchvision or transformers by name, weights from a file or the hub."""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from karat.kernel.card import Card
+from karat.kernel.errors import ExtraMissing, UnknownName
+from karat.models.classifier import Classifier, classifier
+from karat.models.local_weights import local_weights, read_weights
+from karat.models.preprocessing import Preprocessing
+from karat.models.weights import file_revision
+
+if TYPE_CHECKING:
+    from torch import nn
+
+_TRANSFORMER = re.compile(r"vit|deit|swin|pvt|hiera|beit|cait|eva|xcit|twins|convit|maxvit|dinov")
+
+
+@dataclass(frozen=True)
+class ClassifierRecipe:
+    """`architecture` is a name of timm, `torchvision:NAME`, or `transformers:ID` (a hub id or a directory).
+
+    Weights come from a file (see `karat.models.local_weights`), or, if `pretrained`, from the library's own hub;
+    without either they are random, from `seed`. `labels` name the classes; "imagenet" stands for its 1000. Every model
+    is shown images as it was trained; `size` and `mean`, `std` are for weights that were trained otherwise.
+    """
+
+    card: ClassVar[Card] = Card(
+        name="classifier",
+        summary="an image classifier of timm, torchvision or transformers",
+        kind="model",
+        extra="vision",
+    )
+    architecture: str = "resnet18"
+    weights: str | None = None
+    pretrained: bool = False
+    labels: tuple[str, ...] | Literal["imagenet"] = ()
+    classes: int | None = None
+    layer: str | None = None
+    size: int | None = None
+    mean: tuple[float, float, float] | None = None
+    std: tuple[float, float, float] | None = None
+    by_order: bool = False
+    seed: int = 0
+
+    @property
+    def label(self) -> str:
+        name = self.architecture.partition(":")[2].rsplit("/", 1)[-1] or self.architecture
+        return name if self.weights is None else f"{name}@{Path(self.weights).stem}"
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        heads = {"attention"} if _TRANSFORMER.search(self.architecture.lower()) else set()
+        return frozenset({"scores", "gradients", "activations"} | heads)
+
+    @property
+    def revision(self) -> str:
+        if self.weights is None:
+            return f"2:pretrained={self.pretrained}:seed={self.seed}"
+        return f"2:{file_revision(local_weights(self.weights))}"
+
+    @property
+    def sees(self) -> str:
+        """How images are shown to the model, for `karat check`; asks the library, not the weights."""
+        if self.architecture.startswith("transformers:"):
+            from karat.models.hub import shown as said
+
+            return f"{said(self.architecture[13:])}; here always the whole image"
+        shown = self._changed(self._usual())
+        mean, std = ", ".join(f"{m:g}" for m in shown.mean), ", ".join(f"{s:g}" for s in shown.std)
+        return f"the whole image at {shown.size[0]}×{shown.size[1]} ({shown.interpolation}), mean {mean}, std {std}"
+
+    def load(self) -> Classifier:
+        module, shown = self._module()
+        if self.weights is not None:
+            read_weights(module, local_weights(self.weights), self.architecture, self.by_order, _renamed(module))
+        return classifier(module, self._changed(shown), labels=self._names or None, name=self.label, layer=self.layer)
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        if self.labels != "imagenet":
+            return self.labels
+        from karat.datasets.segmentation.imagenet import labels
+
+        return labels()
+
+    def _module(self) -> tuple[nn.Module, Preprocessing]:
+        try:
+            import timm
+            import torch
+            import torchvision
+        except ImportError as error:
+            raise ExtraMissing("the classifier model", error.name or "torch", "vision") from None
+        library, _, name = (
+            self.architecture.partition(":") if ":" in self.architecture else ("timm", "", self.architecture)
+        )
+        classes = len(self._names) or self.classes
+        size: dict[str, Any] = {} if classes is None else {"num_classes": classes}
+        torch.manual_seed(self.seed)
+        module: Any
+        if library == "transformers":
+            from karat.models.hub import load
+
+            module, processor = load("classifier", "AutoModelForImageClassification", name)
+            return module, _of_processor(processor)
+        if library == "torchvision":
+            if name not in torchvision.models.list_models():
+                raise UnknownName("torchvision model", name, torchvision.models.list_models())
+            module = torchvision.models.get_model(name, weights=None, **size)
+            if self.pretrained:
+                url = torchvision.models.get_model_weights(name).DEFAULT.url
+                module.load_state_dict(torch.hub.load_state_dict_from_url(url, weights_only=True, map_location="cpu"))
+            return module, _of_torchvision(name)
+        if library != "timm":
+            raise UnknownName("library", library, ["timm", "torchvision", "transformers"])
+        if not timm.is_model(name):
+            raise UnknownName("timm model", name, timm.list_models())
+        module = timm.create_model(name, pretrained=self.pretrained, **size)
+        if self.size is not None and hasattr(module, "set_input_size"):  # a ViT has a place for every patch
+            module.set_input_size((self.size, self.size))
+        return module, Preprocessing.of_timm(module)
+
+    def _usual(self) -> Preprocessing:
+        """What the library says about the architecture, without building it."""
+        if self.architecture.startswith("torchvision:"):
+            return _of_torchvision(self.architecture[12:])
+        import timm
+
+        config: Any = timm.get_pretrained_cfg(self.architecture)
+        if config is None:
+            return Preprocessing()
+        return Preprocessing(config.input_size[1:], config.mean, config.std, config.interpolation)
+
+    def _changed(self, shown: Preprocessing) -> Preprocessing:
+        size = shown.size if self.size is None else (self.size, self.size)
+        return replace(shown, size=size, mean=self.mean or shown.mean, std=self.std or shown.std)
+
+
+def _renamed(module: nn.Module) -> Any:
+    """What timm does to published weights of this architecture before it loads them, if anything."""
+    return getattr(sys.modules[type(module).__module__], "checkpoint_filter_fn", None)
+
+
+def _of_torchvision(name: str) -> Preprocessing:
+    """What torchvision's own weights of that name were trained with; the whole image is shown, not a crop."""
+    from torchvision.models import get_model_weights
+
+    shown = get_model_weights(name).DEFAULT.transforms()
+    [side] = shown.crop_size
+    return Preprocessing((side, side), tuple(shown.mean), tuple(shown.std), shown.interpolation.value)
+
+
+def _of_processor(processor: Any) -> Preprocessing:
+    """Size and normalisation of an image processor of transformers; the whole image is shown, not a crop."""
+    size = processor.size
+    side = size.get("height") or size.get("shortest_edge")
+    width = size.get("width") or side
+    return Preprocessing((side, width), tuple(processor.image_mean), tuple(processor.image_std), "bilinear")

@@ -1,0 +1,91 @@
+"""Recipe `clip`: a CLIP or SigLIP by name, with its classes, from a directory, the hub or open_clip."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from karat.kernel.card import Card
+from karat.kernel.errors import BadInput, ExtraMissing, UnknownName
+from karat.models.clip import CAPABILITIES, OPEN_CLIP, Clip, clip
+from karat.models.clip_towers import OPENAI_MEAN, OPENAI_STD
+from karat.models.hub import shown, weights_revision
+
+
+@dataclass(frozen=True)
+class ClipRecipe:
+    """`path` is a directory, a hub id or "open_clip:ARCHITECTURE/WEIGHTS"; `labels` the classes, or a text file with
+    one in each line."""
+
+    card: ClassVar[Card] = Card(
+        name="clip",
+        summary="CLIP or SigLIP as a zero-shot classifier, from a directory, the hub or open_clip",
+        kind="model",
+        extra="vlm",
+    )
+    path: str = ""
+    labels: tuple[str, ...] | str = ()
+    prompt: str = "{}"
+    layer: str | None = None
+    hub_revision: str | None = None
+    dtype: str = "float32"
+    device: str = "cpu"
+
+    @property
+    def label(self) -> str:
+        return Path(self.path.removeprefix(OPEN_CLIP)).name or "clip"
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        return CAPABILITIES
+
+    @property
+    def revision(self) -> str:
+        listed = self.labels if isinstance(self.labels, str) else ""
+        content = Path(listed).read_text(encoding="utf-8") if listed and Path(listed).is_file() else ""
+        return weights_revision(self.path, self.hub_revision, self.dtype + content)
+
+    @property
+    def sees(self) -> str:
+        """How images are shown to the model, for `karat check`."""
+        return _seen(self.path) if self.path.startswith(OPEN_CLIP) else shown(self.path, self.hub_revision)
+
+    def load(self) -> Clip:
+        if not self.path:
+            raise BadInput("clip: give `path`, a directory, a hub id or open_clip:ARCHITECTURE/WEIGHTS.")
+        labels: Sequence[str] = self.labels
+        if isinstance(labels, str):
+            if not Path(labels).is_file():
+                raise BadInput(f"clip: labels are a list, or a text file with one in each line; no file {labels}.")
+            labels = Path(labels).read_text(encoding="utf-8").split("\n")
+            labels = [line.strip() for line in labels if line.strip()]
+        return clip(
+            self.path,
+            labels=labels,
+            prompt=self.prompt,
+            name=self.label,
+            dtype=self.dtype,
+            device=self.device,
+            revision=self.hub_revision,
+            layer=self.layer,
+        )
+
+
+def _seen(source: str) -> str:
+    """What open_clip's table of weights says, without the weights."""
+    try:
+        import open_clip
+    except ImportError:
+        raise ExtraMissing(f"clip('{OPEN_CLIP}...')", "open_clip_torch", "clip") from None
+    architecture, _, weights = source.removeprefix(OPEN_CLIP).partition("/")
+    config: Any = open_clip.get_model_config(architecture)
+    if config is None:
+        raise UnknownName("open_clip model", architecture, open_clip.list_models())
+    about = (open_clip.get_pretrained_cfg(architecture, weights) if weights else None) or {}
+    size = config["vision_cfg"]["image_size"]
+    part = "the whole image" if about.get("resize_mode") == "squash" else "the centre of the image"
+    mean, std = about.get("mean") or OPENAI_MEAN, about.get("std") or OPENAI_STD
+    numbers = (", ".join(f"{value:.4g}" for value in values) for values in (mean, std))
+    return "{} at {}×{}, mean {}, std {}".format(part, size, size, *numbers)

@@ -1,0 +1,71 @@
+"""`GridVLM`: how to get the trained LLaVA twin. Importing this loads neither torch nor transformers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from karat.kernel.card import Card
+from karat.kernel.errors import BadInput
+from karat.models.weights import check_whole, file_revision, shipped
+
+if TYPE_CHECKING:
+    from karat.models.vlm_adapter import VLM
+
+MECHANISMS = {"pure": "reasons", "spur": "matches_words"}
+
+
+@dataclass(frozen=True)
+class GridVLM:
+    """The LLaVA twin. `weights` names another directory made by `karat train gridvlm`.
+
+    >>> GridVLM("pure").label
+    'gridvlm.pure'
+    """
+
+    card: ClassVar[Card] = Card(
+        name="gridvlm",
+        summary="trained twin: a genuine LLaVA (CLIP tower, projector, Llama decoder) of a million parameters",
+        kind="model",
+        citation="gridvqax2026",
+        departures="the paper's twins are MDETRs; this one answers token by token, like the models it stands for",
+        extra="vlm",
+    )
+
+    variant: Literal["pure", "spur"] = "pure"
+    weights: str | None = None
+
+    @property
+    def label(self) -> str:
+        return f"gridvlm.{self.variant}" if self.weights is None else f"gridvlm.{self.variant} ({self.weights})"
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        return frozenset({"scores", "gradients", "attention", "activations", "autoregressive", "text", "mechanism"})
+
+    @property
+    def mechanism(self) -> str:
+        return MECHANISMS[self.variant]
+
+    @property
+    def path(self) -> Path:
+        return shipped(f"gridvlm.{self.variant}") if self.weights is None else Path(self.weights)
+
+    @property
+    def revision(self) -> str:
+        return file_revision(self.path / "model.safetensors")
+
+    def load(self) -> VLM:
+        from karat.models.gridvlm.build import vocabulary
+        from karat.models.vlm import vlm
+
+        check_whole(self.path / "model.safetensors")
+        model = vlm(self.path, name=self.label, mechanism=self.mechanism, max_new_tokens=2)
+        known = model.processor.tokenizer.get_vocab()
+        if known != {token: number for number, token in enumerate(vocabulary())}:
+            raise BadInput(
+                f"the tokenizer in {self.path} has {len(known)} tokens that are not gridvlm's {len(vocabulary())}: "
+                "it belongs to another model. Take tokenizer.json from the directory that the weights came with."
+            )
+        return model

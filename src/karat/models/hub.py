@@ -1,0 +1,155 @@
+"""Modules and processors of transformers from a directory or the hub: safetensors only, no code of the repository."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from karat.kernel.errors import BadInput, ExtraMissing
+
+DTYPES = ("float32", "bfloat16", "float16", "float64")
+QUANTISED = ("8bit", "4bit")
+_GATED = ("gated", "401", "403", "restricted", "not authorized", "unauthorized")
+_ABSENT = ("not a local folder", "not a valid model identifier", "couldn't connect", "cannot find", "offline", "404")
+
+
+def load(
+    what: str,
+    model_class: str,
+    source: str,
+    dtype: str = "float32",
+    device: str = "cpu",
+    revision: str | None = None,
+    quantised: str | None = None,
+) -> tuple[Any, Any]:
+    """(module, processor). `what` it is for messages; `model_class` is one of transformers' Auto classes.
+
+    `device` "auto" spreads the layers over what the machine has (transformers' device map). `quantised` weights are
+    "8bit" or "4bit", by bitsandbytes.
+    """
+    try:
+        import torch
+        import transformers
+        from safetensors import SafetensorError
+    except ImportError as error:
+        raise ExtraMissing(f"{what}()", error.name or "transformers", "vlm") from None
+    if dtype not in DTYPES:
+        raise BadInput(f"dtype is one of {', '.join(DTYPES)}; got {dtype!r}.")
+    options: dict[str, Any] = {"dtype": getattr(torch, dtype)}
+    if quantised is not None:
+        options["quantization_config"] = _quantisation(what, quantised)
+    if device == "auto" or quantised is not None:
+        if importlib.util.find_spec("accelerate") is None:
+            raise ExtraMissing(f"{what}() with device='auto' or quantised weights", "accelerate", "gpu")
+        options["device_map"] = "auto" if device == "auto" else {"": device}
+    try:
+        processor = transformers.AutoProcessor.from_pretrained(source, revision=revision, trust_remote_code=False)
+        with _bars(shown=not Path(source).is_dir()):  # what is here already is read in a moment
+            loaded: Any = getattr(transformers, model_class).from_pretrained(
+                source,
+                revision=revision,
+                trust_remote_code=False,
+                use_safetensors=True,
+                output_loading_info=True,
+                **options,
+            )
+    except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as error:
+        raise BadInput(_reason(what, source, error)) from None
+    module, report = loaded
+    # transformers would fill what is missing with random numbers and only warn.
+    if missing := sorted(report["missing_keys"]):
+        raise BadInput(f"cannot load a {what} from {source}: no weights for {', '.join(missing[:5])}.")
+    if "device_map" not in options:
+        try:
+            module = module.to(device)
+        except (RuntimeError, AssertionError) as error:
+            raise BadInput(f"cannot put {source} on {device!r}: {_line(error)} Use device='cpu' or 'auto'.") from None
+    return module.eval(), processor
+
+
+def shown(source: str, revision: str | None = None) -> str:
+    """How the image processor of a directory, or of a hub id that was downloaded before, shows images to its model. No
+    network is asked: this is for `karat check`."""
+    try:
+        from transformers import AutoImageProcessor
+    except ImportError as error:
+        raise ExtraMissing("an image processor", error.name or "transformers", "vlm") from None
+    try:
+        processor: Any = AutoImageProcessor.from_pretrained(
+            source, revision=revision, local_files_only=True, trust_remote_code=False
+        )
+    except (OSError, ValueError, RuntimeError, KeyError):
+        return f"images as the processor of {source} says, which is not on this machine yet"
+    cut = processor.crop_size if getattr(processor, "do_center_crop", False) else None
+    size = cut or processor.size
+    tall = size.get("height") or size.get("shortest_edge") or size.get("longest_edge")
+    numbers = (", ".join(f"{value:.4g}" for value in values) for values in (processor.image_mean, processor.image_std))
+    part = "the centre of the image" if cut else "the whole image"
+    return "{} at {}×{}, mean {}, std {}".format(part, tall, size.get("width") or tall, *numbers)
+
+
+def weights_revision(path: str, hub_revision: str | None, salt: str) -> str:
+    """A digest of every file of a directory; for a hub id, what it is pinned to."""
+    folder = Path(path)
+    if not folder.is_dir():
+        return f"1:{hub_revision or 'latest'}:{salt}"
+    digest = hashlib.sha256(salt.encode())
+    for file in sorted(each for each in folder.iterdir() if each.suffix in (".json", ".safetensors", ".jinja", ".txt")):
+        with file.open("rb") as content:
+            digest.update(file.name.encode() + hashlib.file_digest(content, "sha256").digest())
+    return f"1:{digest.hexdigest()[:16]}"
+
+
+@contextmanager
+def _bars(shown: bool) -> Iterator[None]:
+    """With or without the progress bars of transformers."""
+    from transformers.utils import logging
+
+    before = logging.is_progress_bar_enabled()
+    if not shown:
+        logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if before:
+            logging.enable_progress_bar()
+
+
+def _quantisation(what: str, quantised: str) -> Any:
+    from transformers import BitsAndBytesConfig
+
+    if quantised not in QUANTISED:
+        raise BadInput(f"quantised is one of {', '.join(QUANTISED)} or nothing; got {quantised!r}.")
+    if importlib.util.find_spec("bitsandbytes") is None:
+        raise ExtraMissing(f"{what}() with {quantised} weights", "bitsandbytes", "gpu")
+    return BitsAndBytesConfig(load_in_8bit=quantised == "8bit", load_in_4bit=quantised == "4bit")
+
+
+def _reason(what: str, source: str, error: Exception) -> str:
+    """One line: what went wrong, and how to get what is missing."""
+    said = _line(error)
+    lower = said.lower()
+    start = f"cannot load a {what} from {source}"
+    if Path(source).is_dir():
+        return f"{start}: {said}"
+    if source.count("/") > 1 or source.startswith((".", "/", "~")):
+        return f"{start}: there is no such directory."
+    if any(sign in lower for sign in _GATED):
+        return (
+            f"{start}: its weights are gated. Accept the terms at https://huggingface.co/{source}, then log in with "
+            "`hf auth login` (or set HF_TOKEN)."
+        )
+    if any(sign in lower for sign in _ABSENT):
+        return (
+            f"{start}: there is no such directory, and the hub has no such id or cannot be reached. Where there is a "
+            f"network, `hf download {source} --local-dir DIR`; then give DIR."
+        )
+    return f"{start}: {said}"
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())[:300]

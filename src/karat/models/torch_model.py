@@ -1,0 +1,148 @@
+"""What a torch adapter offers beyond `answer` and `score`: tensors in, a differentiable score out, layers by role.
+
+`probe` builds both of its questions (traces and coalitions) on this alone, so an adapter written once serves every
+explainer. Nothing here imports torch at run time: planning must stay light.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+from karat.kernel.roles import Model
+from karat.kernel.sample import Sample
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+
+Frame = tuple[float, float, float, float]
+
+
+@dataclass(frozen=True, eq=False)
+class Inputs:
+    """An encoded batch.
+
+    `pixels` (n, 3, H, W) normalised as the model was trained; `tokens` (n, T) with `token_keep` True at real tokens,
+    None for models without text. `words[i][j]` is the token span of word j of sample i; template and special tokens
+    belong to no word, so they are never players. `other` holds whatever else the module's forward takes. Padding of
+    `tokens` is on the right and changes no answer, and every tensor is batch first, so that batches can be cut and
+    joined. `frames[i]` is the part of image i that its pixels show, (top, left, bottom, right) as shares of height and
+    width; () is the whole of each, None unknown. `reuse` holds what `ReusesImage.reuse_image` made of these pixels.
+    """
+
+    pixels: Tensor
+    tokens: Tensor | None = None
+    token_keep: Tensor | None = None
+    words: tuple[tuple[tuple[int, int], ...], ...] = ()
+    other: Mapping[str, Tensor] = field(default_factory=dict)
+    frames: tuple[Frame, ...] | None = ()
+    reuse: Mapping[str, Tensor] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where things sit in the sequence that attention runs over: (rows, columns) of the visual tokens, their positions
+    in row-major order, the position of every text token (same order as `Inputs.tokens`), and the reading position
+    whose row explains the answer. `None` where the architecture has no such thing."""
+
+    grid: tuple[int, int] | None
+    visual: tuple[int, ...] | None
+    text: tuple[int, ...] | None
+    readout: int | None
+
+
+@runtime_checkable
+class TorchModel(Model, Protocol):
+    """A model that can be looked into."""
+
+    @property
+    def module(self) -> nn.Module: ...
+    @property
+    def layers(self) -> Mapping[str, str]:
+        """Role to dotted module name: "vision.last", "decoder.last", "words" (its output are word embeddings)..."""
+        ...
+
+    @property
+    def attention_layers(self) -> Sequence[str]:
+        """Dotted names of the self-attention modules over the joint (or visual) sequence, first to last."""
+        ...
+
+    @property
+    def neutral_token(self) -> int | None:
+        """The token that stands for an absent word (pad)."""
+        ...
+
+    def encode(self, samples: Sequence[Sample]) -> Inputs: ...
+    def readout(self, inputs: Inputs, answers: Sequence[str]) -> Tensor:
+        """(n,) the raw score (logit) of each answer, differentiable."""
+        ...
+
+    def log_probability(self, inputs: Inputs, answers: Sequence[str]) -> Tensor:
+        """(n,) log-probability of each answer; joint over its tokens for autoregressive models."""
+        ...
+
+    def layout(self, inputs: Inputs) -> Layout: ...
+
+
+@runtime_checkable
+class ReusesImage(Protocol):
+    """A torch model whose work on the image can be kept while the text changes."""
+
+    @property
+    def vision(self) -> str:
+        """Dotted name of the vision tower; layers under it hold visual tokens only."""
+        ...
+
+    def reuse_image(self, inputs: Inputs) -> Inputs:
+        """The same inputs with `reuse` filled: image features and, where the image comes first, the key/value states
+        of the prompt up to the question. `readout` and `log_probability` then skip that work. No gradients."""
+        ...
+
+
+@runtime_checkable
+class ArrangesVision(Protocol):
+    """A torch model whose vision tower need not run one row per sample: several images in one row, or several rows
+    (tiles) per image. Traces hold recordings of it by sample."""
+
+    def by_sample(self, layer: str, recording: Tensor, inputs: Inputs) -> Tensor:
+        """A recording of a layer under `vision`: (n, tokens, width), patches first and row-major, or (n, c, h, w)."""
+        ...
+
+    def as_run(self, layer: str, states: Tensor, inputs: Inputs) -> Tensor:
+        """The inverse, for states (n, tokens, width)."""
+        ...
+
+    def patches(self, inputs: Inputs) -> tuple[int, int] | None:
+        """(rows, columns) of the patches that such a recording starts with; None where its length tells."""
+        ...
+
+
+@runtime_checkable
+class SizesBatches(Protocol):
+    """A torch model whose inputs have sizes that depend on the sample."""
+
+    def batch_key(self, sample: Sample) -> Hashable:
+        """Equal for samples that can be encoded together."""
+        ...
+
+
+@runtime_checkable
+class AnswersByToken(Protocol):
+    """A torch model that answers token by token. After `Layout.readout` its sequence goes on with the answer, up to the
+    last token but one; every position is read by the same head."""
+
+    @property
+    def states(self) -> str:
+        """Dotted name of the module whose output (n, length, width) the head reads."""
+        ...
+
+    @property
+    def head(self) -> str:
+        """Dotted name of the map from states to logits over tokens."""
+        ...
+
+    def answer_tokens(self, answer: str) -> tuple[int, ...]:
+        """Token numbers of an answer, as it would be generated."""
+        ...

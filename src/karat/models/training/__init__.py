@@ -1,0 +1,42 @@
+"""`train`: make a twin from its recipe. The shipped weights were made by exactly these recipes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from karat.kernel.errors import BadInput, ExtraMissing
+from karat.models.training.recipe import Recipe, load_recipe
+
+if TYPE_CHECKING:
+    from karat.models.training.progress import Callback
+
+__all__ = ["Recipe", "load_recipe", "train"]
+
+
+def train(
+    architecture: str,
+    mode: str,
+    recipe: Recipe | str | Path | None = None,
+    out: str | Path | None = None,
+    resume: bool = True,
+    devices: int = 1,
+    progress: Callback | None = None,
+) -> Path:
+    """Train `gridnet` or `gridvlm`, `pure` or `spur`, and return the directory with weights, card and learning curve.
+
+    `recipe` is a YAML file (default: the shipped one), `out` a directory (default: checkpoints/ARCHITECTURE.MODE).
+    A run that was killed goes on from its last checkpoint. `progress` is called with an `Event` every few steps;
+    with several `devices` the events are in curve.csv only.
+    """
+    asked = recipe if isinstance(recipe, Recipe) else load_recipe(architecture, mode, recipe)
+    if (asked.architecture, asked.mode) != (architecture, mode):
+        raise BadInput(f"the recipe is for {asked.label}; {architecture}.{mode} was asked for.")
+    if devices < 1 or devices > asked.batch:
+        raise BadInput(f"devices must lie between 1 and the batch size {asked.batch}; got {devices}.")
+    directory = Path("checkpoints") / asked.label if out is None else Path(out)
+    try:
+        from karat.models.training.finish import train_and_finish
+    except ImportError as error:
+        raise ExtraMissing(f"karat train {architecture}", error.name or "torch", "vlm") from None
+    return train_and_finish(asked, directory, resume, devices, progress)

@@ -1,0 +1,299 @@
+"""`VLM`: a decoder that reads an image and a question, as one sequence with known places, over transformers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from karat.kernel.errors import BadInput
+from karat.kernel.sample import Sample
+from karat.kernel.typing import Values
+from karat.models.batching import in_parts
+from karat.models.families.family import Family, Size
+from karat.models.prompt import Encoded, Prompt
+from karat.models.torch_model import Frame, Inputs, Layout
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from karat.models.vlm_decoder import Decoder
+
+CAPABILITIES = frozenset({"scores", "gradients", "attention", "activations", "autoregressive", "text"})
+_EARLY = 7  # fsyn2026 A.2, of 24 to 32 layers
+
+
+@dataclass(frozen=True, eq=False)
+class VLM:
+    """A `TorchModel` that answers token by token. Made by `vlm`.
+
+    The sequence is [before | question, padded | after | answer], the image tokens being in `before` or `after`.
+    `suffix` is an instruction that follows every question. The answer is what is decoded greedily; of it, what the
+    pattern `extract` finds (its first group, if it has one); or the most probable of `options`.
+    """
+
+    module: nn.Module
+    processor: Any
+    family: Family
+    name: str
+    mechanism: str | None = None
+    max_new_tokens: int = 8
+    suffix: str = ""
+    extract: str | None = None
+    options: tuple[str, ...] = ()
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        return CAPABILITIES | {"mechanism"} if self.mechanism else CAPABILITIES
+
+    @property
+    def config(self) -> Any:
+        return self.module.config
+
+    @property
+    def answers(self) -> tuple[str, ...]:
+        return self.options
+
+    @property
+    def vision(self) -> str:
+        return self.family.vision
+
+    @property
+    def states(self) -> str:
+        return self.family.decoder
+
+    @property
+    def head(self) -> str:
+        return self.family.head
+
+    def answer_tokens(self, answer: str) -> tuple[int, ...]:
+        return self._prompt(1).answer(answer)
+
+    @cached_property
+    def layers(self) -> Mapping[str, str]:
+        """vision.K, decoder.K, norm.K (between attention and MLP of decoder layer K), vision.last (the layer whose
+        output the decoder gets), decoder.early, decoder.late (the last whose visual tokens matter), decoder.last,
+        words."""
+        vision = len(self._part(self.family.vision_layers))
+        decoder = len(self._part(self.family.decoder_layers))
+        roles = {f"vision.{k}": f"{self.family.vision_layers}.{k}" for k in range(vision)}
+        roles |= {f"decoder.{k}": f"{self.family.decoder_layers}.{k}" for k in range(decoder)}
+        roles |= {f"norm.{k}": f"{roles[f'decoder.{k}']}.{self.family.before_mlp}" for k in range(decoder)}
+        read = getattr(self.config, "vision_feature_layer", -1)
+        read = read if isinstance(read, int) else max(k % (vision + 1) for k in read)
+        # Hidden state 0 is the embedding, so hidden state k is the output of layer k - 1.
+        roles["vision.last"] = roles[f"vision.{max(read % (vision + 1) - 1, 0)}"]
+        late = max(decoder - 2, 0)
+        early = _EARLY if decoder > 2 * _EARLY else decoder // 4
+        roles |= {"decoder.early": roles[f"decoder.{early}"], "decoder.late": roles[f"decoder.{late}"]}
+        roles["decoder.last"] = roles[f"decoder.{decoder - 1}"]
+        roles["words"] = self.family.words
+        return roles
+
+    @cached_property
+    def attention_layers(self) -> tuple[str, ...]:
+        layers, inner = self.family.decoder_layers, self.family.attention
+        return tuple(f"{layers}.{k}.{inner}" for k in range(len(self._part(layers))))
+
+    @property
+    def neutral_token(self) -> int:
+        tokenizer = self.processor.tokenizer
+        known = [tokenizer.pad_token_id, tokenizer.unk_token_id, tokenizer.eos_token_id, 0]
+        return int(next(number for number in known if number is not None))
+
+    @property
+    def mask_token(self) -> int | None:
+        number = self.processor.tokenizer.mask_token_id
+        return None if number is None else int(number)
+
+    def batch_key(self, sample: Sample) -> Size:
+        """Samples of one key can be encoded together: their pixels have one size."""
+        return self.family.sight.size(self.processor, *sample.size)
+
+    def encode(self, samples: Sequence[Sample]) -> Inputs:
+        import torch
+
+        if len(sizes := {self.batch_key(sample) for sample in samples}) > 1:
+            shown = ", ".join(f"{height}×{width}" for height, width in sorted(sizes))
+            raise BadInput(
+                f"{self.name}: samples of one batch need one input size; these images become {shown}. Group them by "
+                "`model.batch_key(sample)`."
+            )
+        example = next(self.module.parameters())
+        pixels, other = self.family.sight.pixels(self.processor, [_checked(sample) for sample in samples])
+        size = pixels.shape[-2], pixels.shape[-1]
+        prompt = self._prompt(self.family.sight.view(self.module, size).count)
+        prompts = [prompt.encode(self._question(sample)) for sample in samples]
+        if len({(len(each.before), len(each.after)) for each in prompts}) > 1:
+            raise BadInput(f"{self.name}: the template is tokenised differently around some questions; ask them apart.")
+
+        def table(rows: list[list[int]]) -> Tensor:
+            return torch.tensor(rows, dtype=torch.long, device=example.device).reshape(len(rows), -1)
+
+        tokens, keep = self._padded(prompts)
+        return Inputs(
+            pixels=pixels.to(example.device, example.dtype),
+            tokens=table(tokens),
+            token_keep=table(keep).bool(),
+            words=tuple(each.words for each in prompts),
+            other={
+                "before": table([[*each.before] for each in prompts]),
+                "after": table([[*each.after] for each in prompts]),
+                **{name: tensor.to(example.device, example.dtype) for name, tensor in other.items()},
+            },
+            frames=self._frames(samples),
+        )
+
+    def layout(self, inputs: Inputs) -> Layout:
+        assert inputs.tokens is not None
+        before, after, length = inputs.other["before"].shape[1], inputs.other["after"].shape[1], inputs.tokens.shape[1]
+        positions, view = self._decoder.image_positions(inputs), self._decoder.view(inputs)
+        return Layout(
+            view.grid,
+            tuple(positions[k] for k in view.order),
+            tuple(range(before, before + length)),
+            before + length + after - 1,
+        )
+
+    def by_sample(self, layer: str, recording: Tensor, inputs: Inputs) -> Tensor:
+        return self.family.sight.by_sample(self.module, layer, recording, len(inputs.pixels), _size(inputs))
+
+    def as_run(self, layer: str, states: Tensor, inputs: Inputs) -> Tensor:
+        return self.family.sight.as_run(self.module, layer, states, _size(inputs))
+
+    def patches(self, inputs: Inputs) -> Size | None:
+        return self.family.sight.patches(self.module, _size(inputs))
+
+    def readout(self, inputs: Inputs, answers: Sequence[str]) -> Tensor:
+        """The logits of the answer's tokens, summed."""
+        logits, numbers, real = self._answer_logits(inputs, answers)
+        return (logits.gather(2, numbers[..., None])[..., 0] * real).sum(1)
+
+    def log_probability(self, inputs: Inputs, answers: Sequence[str]) -> Tensor:
+        logits, numbers, real = self._answer_logits(inputs, answers)
+        return (logits.log_softmax(-1).gather(2, numbers[..., None])[..., 0] * real).sum(1)
+
+    def score(self, samples: Sequence[Sample], answers: Sequence[str]) -> Values:
+        import torch
+
+        def some(numbers: Sequence[int]) -> list[float]:
+            with torch.no_grad():
+                inputs = self.encode([samples[k] for k in numbers])
+                found = self.log_probability(inputs, [answers[k] for k in numbers]).exp()
+            return [float(value) for value in found]
+
+        if len(samples) != len(answers):
+            raise BadInput(f"{self.name}: one answer per sample; got {len(answers)} for {len(samples)} samples.")
+        return np.array(in_parts([self.batch_key(sample) for sample in samples], some), dtype=np.float64)
+
+    def answer(self, samples: Sequence[Sample]) -> list[str]:
+        """Greedy decoding up to the end token, at most `max_new_tokens`; or the best of `options`."""
+        if self.options:
+            table = np.stack([self.score(samples, [option] * len(samples)) for option in self.options], 1)
+            return [self.options[k] for k in table.argmax(1)]
+        keys = [self.batch_key(sample) for sample in samples]
+        said = in_parts(keys, lambda numbers: self._said([samples[k] for k in numbers]))
+        return [self._extracted(text) for text in said]
+
+    def reuse_image(self, inputs: Inputs) -> Inputs:
+        return self._decoder.reuse_image(inputs)
+
+    def _said(self, samples: Sequence[Sample]) -> list[str]:
+        import torch
+
+        ends = torch.tensor(self._end_tokens, dtype=torch.long, device=next(self.module.parameters()).device)
+        with torch.no_grad():
+            inputs = self.reuse_image(self.encode(samples))
+            said = torch.empty(len(samples), 0, dtype=torch.long, device=inputs.pixels.device)
+            done = torch.zeros(len(samples), dtype=torch.bool, device=said.device)
+            while said.shape[1] < self.max_new_tokens and not bool(done.all()):
+                given = torch.cat([said, said.new_full((len(said), 1), self.neutral_token)], 1)
+                following = self._decoder.logits(inputs, given)[:, -1].argmax(-1).to(said.device)
+                done |= torch.isin(following, ends)
+                said = torch.cat([said, following.masked_fill(done, self.neutral_token)[:, None]], 1)
+        texts = self.processor.tokenizer.batch_decode(said, skip_special_tokens=True)
+        return [str(text).strip() for text in texts]
+
+    def _extracted(self, text: str) -> str:
+        found = re.search(self.extract, text) if self.extract else None
+        return text if found is None else found.group(1 if found.re.groups else 0)
+
+    def _answer_logits(self, inputs: Inputs, answers: Sequence[str]) -> tuple[Tensor, Tensor, Tensor]:
+        """Logits (n, A, vocabulary) at the positions that predict the answer's tokens (n, A), and which are real."""
+        import torch
+
+        said = [self.answer_tokens(answer) for answer in answers]
+        longest = max(map(len, said))
+        rows = [[*numbers, *([self.neutral_token] * (longest - len(numbers)))] for numbers in said]
+        logits = self._decoder.logits(inputs, torch.tensor(rows, device=inputs.pixels.device))
+        numbers = torch.tensor(rows, device=logits.device)
+        lengths = torch.tensor([len(each) for each in said], device=logits.device)
+        return logits, numbers, torch.arange(longest, device=lengths.device) < lengths[:, None]
+
+    def _padded(self, prompts: Sequence[Encoded]) -> tuple[list[list[int]], list[list[int]]]:
+        """Questions of one length, and where they are real."""
+        longest = max(len(each.question) for each in prompts)
+        pads = [longest - len(each.question) for each in prompts]
+        tokens = [[*p.question, *([self.neutral_token] * more)] for p, more in zip(prompts, pads, strict=True)]
+        keep = [[1] * len(p.question) + [0] * more for p, more in zip(prompts, pads, strict=True)]
+        return tokens, keep
+
+    def _question(self, sample: Sample) -> str:
+        text, token = sample.text or "", str(self.processor.tokenizer.convert_ids_to_tokens(self.config.image_token_id))
+        if token in text:
+            raise BadInput(f"{self.name}: the question of {sample.id} holds the image token {token!r}; take it out.")
+        return text
+
+    def _prompt(self, count: int) -> Prompt:
+        if count not in self._prompts:
+            tokenizer = self.processor.tokenizer
+            repeated = str(tokenizer.convert_ids_to_tokens(self.config.image_token_id))
+            written = getattr(self.processor, "image_token", None) or repeated
+            start = getattr(tokenizer, "start_image_token", None) or getattr(tokenizer, "boi_token", "")
+            end = getattr(tokenizer, "end_image_token", None) or getattr(tokenizer, "eoi_token", "")
+            shown = self.family.image.format(tokens=repeated * count, start=start, end=end)
+            self._prompts[count] = Prompt.of(self.processor, str(written), shown, self.suffix)
+        return self._prompts[count]
+
+    @cached_property
+    def _prompts(self) -> dict[int, Prompt]:
+        """By the number of image tokens."""
+        return {}
+
+    @property
+    def _end_tokens(self) -> list[int]:
+        """Tokens that end an answer: the tokenizer's, and those of the model's generation settings."""
+        known = getattr(getattr(self.module, "generation_config", None), "eos_token_id", None)
+        listed = known if isinstance(known, list) else [known]
+        return [number for number in (self.processor.tokenizer.eos_token_id, *listed) if number is not None]
+
+    def _frames(self, samples: Sequence[Sample]) -> tuple[Frame, ...] | None:
+        frames = [self.family.sight.frame(self.processor, *sample.size) for sample in samples]
+        known = [frame for frame in frames if frame is not None]
+        return tuple(known) if len(known) == len(frames) else None
+
+    @cached_property
+    def _decoder(self) -> Decoder:
+        from karat.models.vlm_decoder import Decoder
+
+        return Decoder(self.module, self.family, self.neutral_token)
+
+    def _part(self, name: str) -> Any:
+        return self.module.get_submodule(name)
+
+
+def _size(inputs: Inputs) -> Size:
+    return inputs.pixels.shape[-2], inputs.pixels.shape[-1]
+
+
+def _checked(sample: Sample) -> Any:
+    image = sample.image
+    if image.ndim != 3 or image.shape[2] != 3 or image.dtype != np.uint8 or 0 in image.shape:
+        raise BadInput(
+            f"sample {sample.id}: an image must be uint8 of shape (H, W, 3); got {image.dtype} of shape {image.shape}."
+        )
+    return image

@@ -1,0 +1,114 @@
+"""`Decoder`: runs the decoder of a vision-language model over [before | question | after | answer], image included."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from karat.models.families.family import Family, View
+from karat.models.torch_model import Inputs
+from karat.models.vlm_sequence import both_ways, counted, on_grid
+
+
+@dataclass(frozen=True, eq=False)
+class Decoder:
+    """`neutral` is the token that stands where none matters."""
+
+    module: nn.Module
+    family: Family
+    neutral: int
+
+    def logits(self, inputs: Inputs, answer: Tensor) -> Tensor:
+        """Logits (n, A, vocabulary) that predict each token of `answer` (n, A), given those before it."""
+        assert inputs.tokens is not None
+        assert inputs.token_keep is not None
+        before, after = inputs.other["before"], inputs.other["after"]
+        whole = torch.cat([before, inputs.tokens, after, answer[:, :-1]], 1)
+        # Padding stands inside the sequence, so positions count real tokens only. Answers are causal: no mask needed.
+        seen = torch.ones_like(whole)
+        seen[:, before.shape[1] : before.shape[1] + inputs.tokens.shape[1]] = inputs.token_keep
+        states = self._run(whole, seen, inputs).last_hidden_state
+        logits: Tensor = self._part(self.family.head)(states[:, -answer.shape[1] :])
+        return logits if logits.dtype == torch.float64 else logits.float()
+
+    def reuse_image(self, inputs: Inputs) -> Inputs:
+        """Image features; and, where the image stands before the question, key/value states of all that precedes it."""
+        before = inputs.other["before"]
+        with torch.no_grad():
+            kept = dict(self.family.sight.features(self.module, inputs.pixels, inputs.other))
+            if all(position < before.shape[1] for position in self.image_positions(inputs)):
+                seen = self._run(before, torch.ones_like(before), replace(inputs, reuse=kept), keep=True)
+                states = [(layer.keys, layer.values) for layer in seen.past_key_values.layers]
+                kept = {
+                    "keys": torch.stack([k for k, _ in states], 1),
+                    "values": torch.stack([v for _, v in states], 1),
+                }
+        return replace(inputs, reuse=kept)
+
+    def view(self, inputs: Inputs) -> View:
+        return self.family.sight.view(self.module, (inputs.pixels.shape[-2], inputs.pixels.shape[-1]))
+
+    def image_positions(self, inputs: Inputs) -> list[int]:
+        """Positions of the image tokens; the same in every row, because padding is the same for all."""
+        assert inputs.tokens is not None
+        config: Any = self.module.config
+        before, length = inputs.other["before"].shape[1], inputs.tokens.shape[1]
+        first = torch.cat([inputs.other["before"][0], inputs.other["after"][0]]) == config.image_token_id
+        return [p if p < before else p + length for p in torch.nonzero(first)[:, 0].tolist()]
+
+    def _run(self, numbers: Tensor, seen: Tensor, inputs: Inputs, keep: bool = False) -> Any:
+        """The decoder's output on a sequence (n, L), of which `seen` are real; `keep` asks for its keys and values.
+
+        Where `inputs.reuse` has the keys and values of the beginning, only the rest is run.
+        """
+        from transformers import DynamicCache
+
+        image, start = self.image_positions(inputs), 0
+        cache = DynamicCache() if keep else None  # one that forgets nothing, whatever the decoder's windows
+        places = counted(seen) if self.family.positions == "sequence" else on_grid(seen, image, self.view(inputs).grid)
+        if "keys" in inputs.reuse:
+            keys, values = inputs.reuse["keys"], inputs.reuse["values"]
+            cache = DynamicCache([(keys[:, k], values[:, k]) for k in range(keys.shape[1])])
+            start = keys.shape[-2]
+        embedded, more = self._embedded(numbers[:, start:], inputs, start)
+        mask: Any = None if bool(seen.all()) else seen
+        if self.family.both_ways:
+            config: Any = self.module.config
+            spans = {"full_attention": None, "sliding_attention": config.get_text_config().sliding_window}
+            queries, dtype = embedded.shape[1], embedded.dtype
+            mask = {kind: both_ways(seen, image, queries, span, dtype) for kind, span in spans.items()}
+        return self._part(self.family.decoder)(
+            inputs_embeds=embedded,
+            attention_mask=mask,
+            position_ids=places[..., start:],
+            past_key_values=cache,
+            use_cache=cache is not None,
+            **more,
+        )
+
+    def _embedded(self, numbers: Tensor, inputs: Inputs, start: int) -> tuple[Tensor, dict[str, Any]]:
+        """Embeddings (n, length, width) of the sequence from `start` on, image features in their places; and what else
+        of the image the decoder gets."""
+        words = self._part(self.family.words)
+        # Some vocabularies end before the image token, whose embedding is never used.
+        embedded: Tensor = words(numbers.masked_fill(numbers >= words.num_embeddings, self.neutral))
+        places = [p - start for p in self.image_positions(inputs) if 0 <= p - start < numbers.shape[1]]
+        if not places:
+            return embedded, {}
+        found = inputs.reuse
+        if "features" not in found:
+            found = self.family.sight.features(self.module, inputs.pixels, inputs.other)
+        at = torch.tensor(places, device=embedded.device)
+        placed = embedded.index_copy(1, at, found["features"].to(embedded))
+        if "deep" not in found:
+            return placed, {}
+        visual = torch.zeros(numbers.shape, dtype=torch.bool, device=embedded.device)
+        visual[:, at] = True
+        deep = [each.flatten(0, 1) for each in found["deep"].unbind(1)]
+        return placed, {"visual_pos_masks": visual, "deepstack_visual_embeds": deep}
+
+    def _part(self, name: str) -> Any:
+        return self.module.get_submodule(name)

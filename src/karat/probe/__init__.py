@@ -1,0 +1,38 @@
+"""The two ways to question a model: traces and coalitions."""
+
+from __future__ import annotations
+
+from karat.probe.coalitions import ModelGame, Setting
+from karat.probe.evaluator import Block, BudgetExceeded, Evaluator, Passes, Question, ask
+from karat.probe.games import Estimate, Game, group, macro_players
+from karat.probe.indices import banzhaf, harsanyi, interaction_index, interaction_matrix, shapley
+from karat.probe.request import Request
+from karat.probe.session import Cost, Session
+from karat.probe.trace import Trace, trace
+from karat.probe.zero import Zero
+
+__all__ = [
+    "Block",
+    "BudgetExceeded",
+    "Cost",
+    "Estimate",
+    "Evaluator",
+    "Game",
+    "ModelGame",
+    "Passes",
+    "Question",
+    "Request",
+    "Session",
+    "Setting",
+    "Trace",
+    "Zero",
+    "ask",
+    "banzhaf",
+    "group",
+    "harsanyi",
+    "interaction_index",
+    "interaction_matrix",
+    "macro_players",
+    "shapley",
+    "trace",
+]

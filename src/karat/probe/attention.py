@@ -1,0 +1,204 @@
+"""Attention maps of any torch module, fused kernels included: the kernel's call is answered by plain arithmetic.
+
+While `AttentionWatch` is entered, calls to scaled-dot-product attention inside a watched module are computed as
+softmax(q k^T) v, and the softmax itself is kept, inside the graph, so that gradients with respect to it exist. Nothing
+of the model is edited, so there is nothing to forget to undo; layers that nobody asked for keep their fused kernel, and
+so do those of which only `Heads` (queries, keys, values) are wanted.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.overrides import TorchFunctionMode
+
+from karat.kernel.errors import BadInput
+from karat.models.structure import submodule
+from karat.probe.heads import Heads
+
+_SDPA = functional.scaled_dot_product_attention
+_MULTI_HEAD = functional.multi_head_attention_forward
+_MULTI_HEAD_SIGNATURE = inspect.signature(_MULTI_HEAD)
+_SOFTMAX = frozenset((torch.softmax, torch.special.softmax, Tensor.softmax, functional.softmax))
+_PRODUCT = frozenset((torch.matmul, torch.bmm, Tensor.matmul, Tensor.bmm, Tensor.__matmul__))
+# Implementations of transformers whose arithmetic goes through the functions above.
+_VISIBLE = frozenset(("eager", "sdpa", None))
+
+
+class AttentionWatch(TorchFunctionMode):
+    """Records the softmax of each module in `names`: `maps[name]` is (n, heads, queries, keys).
+
+    Of each module in `heads` it keeps what attention is made of, `heads[name]`, and what it gave, `outputs[name]`
+    (n, heads, queries, width); a fused kernel is asked as it is. A module that spells attention out is taken to end
+    with the product of weights and values. Windowed attention keeps the shape its module computes with (Swin: n ×
+    windows first; Hiera: windows third).
+    """
+
+    def __init__(
+        self,
+        module: nn.Module,
+        names: Sequence[str],
+        differentiable: bool = False,
+        heads: Sequence[str] = (),
+        fused: bool = True,
+    ) -> None:
+        super().__init__()
+        self.maps: dict[str, Tensor] = {}
+        self.heads: dict[str, Heads] = {}
+        self.outputs: dict[str, Tensor] = {}
+        self._module = module
+        self._parts = {name: submodule(module, name) for name in (*names, *heads)}
+        self._whole, self._factored = frozenset(names), frozenset(heads)
+        self._softmax: dict[str, torch.Size] = {}
+        self._differentiable = differentiable
+        self._fused = fused  # fused kernels have no second derivative
+        self._inside: list[str] = []
+        self._undo: list[Callable[[], None]] = []
+
+    def __enter__(self) -> AttentionWatch:
+        self._hide_nothing()
+        for name, part in self._parts.items():
+            entered = part.register_forward_pre_hook(lambda *_, name=name: self._inside.append(name))
+            left = part.register_forward_hook(lambda *_, name=name: self._leave(name), always_call=True)
+            self._undo += [entered.remove, left.remove]
+        super().__enter__()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        super().__exit__(kind, error, at)
+        while self._undo:
+            self._undo.pop()()
+        silent = sorted((self._whole - set(self.maps)) | (self._factored - set(self.heads)))
+        if kind is None and silent:
+            raise BadInput(
+                f"no attention map was computed in {', '.join(silent)} ({type(self._parts[silent[0]]).__name__}): "
+                "name the modules that call softmax or scaled_dot_product_attention themselves."
+            )
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if self._inside:
+            if func is _SDPA:
+                return self._attend(*args, **kwargs)
+            if func is _MULTI_HEAD:
+                return self._multi_head(args, kwargs)
+            if func in _SOFTMAX:
+                return self._keep_softmax(func(*args, **kwargs), args, kwargs)
+            if func in _PRODUCT:
+                return self._keep_product(func(*args, **kwargs), *args, **kwargs)
+        return func(*args, **kwargs)
+
+    def _attend(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        attn_mask: Tensor | None = None,
+        dropout_p: float = 0.0,
+        is_causal: bool = False,
+        scale: float | None = None,
+        enable_gqa: bool = False,
+    ) -> Tensor:
+        """(..., heads, queries, width). Dropout is left out: traces run in evaluation mode."""
+        name = self._inside[-1]
+        given = Heads(value, query, key, attn_mask, is_causal, scale)
+        if self._fused and name in self._factored - self._whole:
+            out = _SDPA(query, key, value, attn_mask, 0.0, is_causal, scale=scale, enable_gqa=enable_gqa)
+            return self._keep_heads(given, out)
+        out = self._spelt_out(query, key, value, attn_mask, is_causal, scale, enable_gqa)
+        return self._keep_heads(given, out) if name in self._factored else out
+
+    def _spelt_out(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        attn_mask: Tensor | None,
+        is_causal: bool,
+        scale: float | None,
+        enable_gqa: bool,
+    ) -> Tensor:
+        if enable_gqa:
+            repeats = query.shape[-3] // key.shape[-3]
+            key, value = key.repeat_interleave(repeats, -3), value.repeat_interleave(repeats, -3)
+        scores = (query * (1 / math.sqrt(query.shape[-1]) if scale is None else scale)) @ key.transpose(-2, -1)
+        if is_causal:
+            attn_mask = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
+        if attn_mask is None:
+            return self._keep(scores.softmax(-1)) @ value
+        scores = scores.masked_fill(~attn_mask, -math.inf) if attn_mask.dtype == torch.bool else scores + attn_mask
+        # A row that may attend to nothing gets zeros, as the fused kernel gives, not NaN.
+        blind = (scores == -math.inf).all(-1, keepdim=True)
+        return self._keep(scores.masked_fill(blind, 0.0).softmax(-1).masked_fill(blind, 0.0)) @ value
+
+    def _multi_head(self, args: Any, kwargs: Any) -> tuple[Tensor, Tensor | None]:
+        """torch's own multi-head attention: its inner kernel is a module global, so that is what is exchanged."""
+        call = _MULTI_HEAD_SIGNATURE.bind(*args, **kwargs)
+        call.apply_defaults()
+        wanted, averaged = call.arguments["need_weights"], call.arguments["average_attn_weights"]
+        call.arguments["need_weights"] = False
+        functional.scaled_dot_product_attention = self._attend  # restored below
+        try:
+            out, _ = _MULTI_HEAD(*call.args, **call.kwargs)
+        finally:
+            functional.scaled_dot_product_attention = _SDPA
+        if not wanted:
+            return out, None
+        name = self._inside[-1]
+        maps = self.maps[name] if name in self.maps else self.heads[name].weights()
+        return out, maps.mean(1) if averaged else maps
+
+    def _keep_softmax(self, weights: Tensor, args: Any, kwargs: Any) -> Tensor:
+        dim = kwargs.get("dim", args[1] if len(args) > 1 else None)
+        if weights.ndim < 3 or dim not in (-1, weights.ndim - 1):
+            return weights
+        self._softmax[self._inside[-1]] = weights.shape
+        return self._keep(weights) if self._inside[-1] in self._whole else weights
+
+    def _keep_product(self, out: Tensor, left: Tensor, right: Tensor) -> Tensor:
+        """weights @ values, if it is that: of the same shape as the softmax, or the last product where there is none
+        (attention that adds up instead of averaging has no softmax)."""
+        name = self._inside[-1]
+        if name not in self._factored or left.ndim < 3 or self._softmax.get(name, left.shape) != left.shape:
+            return out
+        return self._keep_heads(Heads(right, given=left), out)
+
+    def _keep_heads(self, heads: Heads, out: Tensor) -> Tensor:
+        if self._differentiable and not out.requires_grad:
+            out.requires_grad_()
+        name = self._inside[-1]
+        self.heads[name], self.outputs[name] = heads, out
+        return out
+
+    def _keep(self, weights: Tensor) -> Tensor:
+        name = self._inside[-1]
+        if name in self.maps:
+            raise BadInput(
+                f"{name} ({type(self._parts[name]).__name__}) computed more than one softmax in a forward; which is its"
+                " attention map is unclear. Trace its inner modules, or give `attention_layers` without it."
+            )
+        if self._differentiable and not weights.requires_grad:
+            weights.requires_grad_()
+        self.maps[name] = weights
+        return weights
+
+    def _leave(self, name: str) -> None:
+        if self._inside and self._inside[-1] == name:
+            self._inside.pop()
+
+    def _hide_nothing(self) -> None:
+        """transformers' flash and flex kernels bypass torch's functions: switch such models for the while."""
+        config = getattr(self._module, "config", None)
+        used = getattr(config, "_attn_implementation", None)
+        if used in _VISIBLE or not hasattr(self._module, "set_attn_implementation"):
+            return
+        switch: Any = self._module.set_attn_implementation
+        switch("eager" if self._whole else "sdpa")
+        self._undo.append(lambda: switch(used))

@@ -1,0 +1,165 @@
+"""Coalition games over models: which features are kept, the rest at their zero state, and what the model then answers.
+
+`ModelGames` answers blocks of coalitions for an `Evaluator`. A plain model is shown altered images and texts. A torch
+model is encoded once: coalitions then mix the encoded image with the encoded zero image, and replace tokens, on
+tensors. Where the adapter can (`ReusesImage`), each distinct image is looked at once, however many texts go with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from karat.kernel.errors import BadInput
+from karat.kernel.roles import Model
+from karat.kernel.sample import Sample
+from karat.kernel.typing import Keep, Values
+from karat.models.torch_model import ReusesImage, TorchModel
+from karat.probe.evaluator import Block
+from karat.probe.games import Game, ValueFunction
+from karat.probe.players import TextPlayers, VisualPlayers
+from karat.probe.zero import Zero
+
+if TYPE_CHECKING:
+    from karat.probe.mixing import Album, Mixed
+
+Kind = Literal["probability", "logit", "log_odds"]
+
+
+@dataclass(frozen=True, eq=False)
+class Setting:
+    """One game: a sample, the answer that is valued, who plays, and what absence means."""
+
+    sample: Sample
+    target: str
+    visual: VisualPlayers
+    text: TextPlayers
+    zero: Zero
+    kind: Kind = "probability"
+
+    def altered(self, visual_keep: Keep, text_keep: Keep) -> list[Sample]:
+        """The samples that coalitions (m, players) stand for."""
+        from_zero = self.zero.image_of(self.sample)
+        labels = self.visual.labels_of(*self.sample.size)
+        kept = with_always_kept(visual_keep)[:, labels]  # (m, H, W)
+        return [
+            replace(
+                self.sample,
+                image=np.where(pixels[..., None], self.sample.image, from_zero),
+                text=self.text_without(words),
+                phrases=self.sample.phrases if words.all() else (),
+            )
+            for pixels, words in zip(kept, text_keep, strict=True)
+        ]
+
+    def text_without(self, keep: npt.NDArray[np.bool_]) -> str | None:
+        if keep.all():
+            return self.sample.text
+        if self.zero.text not in ("auto", "delete", "given"):
+            raise BadInput(f"text zero {self.zero.text!r} needs a model with tokens; use 'delete' or 'given'.")
+        absent = frozenset(j for group, kept in zip(self.text.groups, keep, strict=True) if not kept for j in group)
+        return self.zero.text_of(self.sample, absent)
+
+
+class ModelGame(Game):
+    """A `Game` that knows its place in a session's evaluator, its players, and its setting."""
+
+    index: int
+    setting: Setting
+
+    def __init__(self, value: ValueFunction, index: int, setting: Setting) -> None:
+        super().__init__(value, setting.visual.count, setting.text.count)
+        object.__setattr__(self, "index", index)
+        object.__setattr__(self, "setting", setting)
+
+
+@dataclass
+class Looks:
+    """Images looked at by vision towers: how often, and how often a remembered look served instead."""
+
+    made: int = 0
+    saved: int = 0
+
+
+@dataclass(eq=False)
+class ModelGames:
+    """The games of a session, by index; `answer` is what its evaluator calls."""
+
+    model: Model
+    settings: list[Setting] = field(default_factory=list)
+    shapes: list[tuple[int, int]] = field(default_factory=list)  # (n_visual, n_text) of each game
+    looks: Looks = field(default_factory=Looks)
+    _mixed: dict[int, Mixed] = field(default_factory=dict, repr=False)
+    _pictures: dict[tuple[object, ...], int] = field(default_factory=dict, repr=False)
+
+    @cached_property
+    def inside(self) -> TorchModel | None:
+        """The model as one that takes tensors, or None. Asked once: a structural check reads every property."""
+        return self.model if isinstance(self.model, TorchModel) else None
+
+    @cached_property
+    def reuses(self) -> ReusesImage | None:
+        """The model as one whose work on an image can be kept, or None."""
+        return self.model if isinstance(self.model, ReusesImage) else None
+
+    def add(self, setting: Setting) -> int:
+        if setting.visual.count + setting.text.count == 0:
+            raise BadInput(f"a game on sample {setting.sample.id} has no players: give visual or text players.")
+        self.settings.append(setting)
+        self.shapes.append((setting.visual.count, setting.text.count))
+        return len(self.settings) - 1
+
+    def mixed(self, model: TorchModel, index: int) -> Mixed:
+        """The encoded form of a game, made when first needed."""
+        from karat.probe.mixing import Mixed
+
+        if index not in self._mixed:
+            self._mixed[index] = Mixed(model, self.settings[index])
+        return self._mixed[index]
+
+    def picture(self, index: int) -> int:
+        """A number for what the visual players of a game show: games that differ in text or target only share it."""
+        setting = self.settings[index]
+        key = (setting.sample.id, *setting.visual.identity, *setting.zero.visual_identity)
+        return self._pictures.setdefault(key, len(self._pictures))
+
+    @cached_property
+    def album(self) -> Album:
+        from karat.probe.mixing import Album
+
+        return Album()
+
+    def answer(self, blocks: Sequence[Block]) -> Values:
+        """Values of all rows of the blocks, in order: one batch for the model."""
+        if self.inside is not None:
+            from karat.probe.mixing import answer
+
+            return answer(self, self.inside, blocks)
+        samples: list[Sample] = []
+        targets: list[str] = []
+        for block in blocks:
+            setting = self.settings[block.game]
+            if setting.kind == "logit":
+                raise BadInput(f"{self.model.name!r} gives probabilities only; use value='probability' or 'log_odds'.")
+            samples += setting.altered(block.visual_keep, block.text_keep)
+            targets += [setting.target] * len(block.visual_keep)
+        values = self.model.score(samples, targets)
+        kinds = [self.settings[block.game].kind for block in blocks for _ in range(len(block.visual_keep))]
+        return np.where([kind == "log_odds" for kind in kinds], log_odds(values), values)
+
+
+def with_always_kept(keep: Keep) -> Keep:
+    """Keep with one more column, always True: label -1 reads it."""
+    return np.concatenate([keep, np.ones((len(keep), 1), dtype=np.bool_)], axis=1)
+
+
+def log_odds(probability: Values) -> Values:
+    """log(p / (1 - p)), finite for p = 0 and 1."""
+    tiny = np.finfo(np.float64).tiny
+    p = np.clip(probability, tiny, 1.0)
+    return np.log(p) - np.log(np.clip(1.0 - p, np.finfo(np.float64).eps / 2, None))

@@ -1,0 +1,146 @@
+"""What a perfect reasoner, and a perfect word-matcher, would get from methods that give one number for a dataset.
+
+The symbolic executor answers every question of a set of samples about every image of it. From that table follow, with
+nothing estimated, the two-modality dividend and the scores that EMAP, InterSHAP and PID would give to a model that
+makes no mistake. A method is judged against this, not against the wish that synergy grow with depth: the dividend is
+1 - v(image) - v(question) + v(nothing), and what v of one modality is worth depends on how the answers of a bucket are
+spread, not on how deep its questions are.
+
+Most questions of deep buckets have no answer about another sample's image: the anchor that they name is not there, or
+is there twice. There a perfect reasoner can only guess as the answers of the set are spread, and so it does here; what
+a network says to such a question is up to the network. `answerable` says how much of the table is answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from karat.datasets.grid.executor import Asked, parse
+from karat.datasets.grid.generate import generate_batch
+from karat.datasets.grid.scenes import SceneBatch
+from karat.explainers.modality import emap, intershap, pid, synergy_share
+from karat.models.counterfactual import verdicts
+
+Answers = npt.NDArray[np.int64]
+PLACE = ["preset", "mode", "bucket", "seed"]  # what tells one batch of the grid world from another
+
+
+@dataclass(frozen=True, eq=False)
+class Yardstick:
+    """Exact numbers for one set of samples and one mechanism, each computed when it is first looked at.
+
+    `table` (N, N): the answers to image i with question j, -1 where there is none.
+    """
+
+    table: Answers
+
+    @cached_property
+    def answerable(self) -> float:
+        """The share of crossed questions (image and question of different samples) that have an answer."""
+        crossed = ~np.eye(len(self.table), dtype=np.bool_)
+        return float((self.table[crossed] >= 0).mean()) if crossed.any() else float("nan")
+
+    @cached_property
+    def values(self) -> npt.NDArray[np.float64]:
+        return four_values(self.table)
+
+    @cached_property
+    def dividend(self) -> float:
+        """1 - v(image) - v(question) + v(nothing), the mean over the samples."""
+        nothing, image, question, both = self.values.mean(axis=0)
+        return float(both - image - question + nothing)
+
+    @cached_property
+    def intershap(self) -> float:
+        return intershap(self.values).overall
+
+    @cached_property
+    def emap(self) -> float:
+        """Of the chances of every answer that the samples have: logits a perfect reasoner has none."""
+        return emap(chances(self.table)).interaction_share
+
+    @cached_property
+    def pid(self) -> float:
+        """The method chooses among the samples' own answers: where a reasoner would say another, it guesses."""
+        chosen = chances(self.table)
+        chosen[chosen.sum(axis=2) == 0] = _prior(self.table)
+        return synergy_share(pid(chosen))
+
+    def of(self, explainer: str) -> float | None:
+        """The number that a method of this name should give; None for methods without one."""
+        name = explainer.split("(")[0].removeprefix("modality/")
+        return float(getattr(self, name)) if name in ("emap", "intershap", "pid") else None
+
+
+def comparable(explainer: str) -> bool:
+    """Whether a score is on the scale of the exact one: EMAP of logits is not, no mechanism says how large they are.
+
+    >>> comparable("modality/emap"), comparable("modality/emap(value=probability)"), comparable("modality/pid")
+    (False, True, True)
+    """
+    name, _, settings = explainer.removeprefix("modality/").partition("(")
+    return name != "emap" or "value=probability" in settings
+
+
+def crossed_answers(batch: SceneBatch, mechanism: str = "reasons") -> Answers:
+    """(N, N) answers to image i with question j, as numbers; "matches_words" ignores every relation."""
+    n = len(batch)
+    asked = Asked([parse(text, batch.world) for text in batch.questions], batch.world)
+    images, questions = (axis.ravel() for axis in np.indices((n, n)))
+    dropped = frozenset(range(len(asked.side_of))) if mechanism == "matches_words" else frozenset[int]()
+    return asked.execute(batch.cells[images], questions, dropped).reshape(n, n)
+
+
+def chances(table: Answers) -> npt.NDArray[np.float64]:
+    """(N, N, answers) chances of each answer that the samples have, for a perfect reasoner.
+
+    One for the answer, none for the others; all as they are spread where the question has no answer.
+    """
+    said = np.unique(np.diag(table))
+    found = (table[..., None] == said).astype(np.float64)
+    found[table < 0] = _prior(table)
+    return found
+
+
+def _prior(table: Answers) -> npt.NDArray[np.float64]:
+    return np.unique(np.diag(table), return_counts=True)[1] / len(table)
+
+
+def four_values(table: Answers) -> npt.NDArray[np.float64]:
+    """(N, 4) chances that nothing, the image alone, the question alone and both give the answer of each sample.
+
+    An absent modality is that of the other samples in turn, as InterSHAP has it.
+    """
+    own = np.unique(np.diag(table), return_inverse=True)[1]
+    each = chances(table)
+    image = each.mean(axis=1)[np.arange(len(own)), own]
+    question = each.mean(axis=0)[np.arange(len(own)), own]
+    return np.stack([_prior(table)[own], image, question, np.ones(len(own))], axis=1)
+
+
+def yardstick(batch: SceneBatch, mechanism: str = "reasons") -> Yardstick:
+    return Yardstick(crossed_answers(batch, mechanism))
+
+
+def batch_of(place: Hashable, indices: Sequence[int]) -> SceneBatch:
+    """The scenes of samples again, from what their rows say of them: `place` in the order of PLACE."""
+    preset, mode, bucket, seed = cast(tuple[str, str, str, int], place)  # a group key of four
+    return generate_batch(str(bucket), list(map(int, indices)), int(seed), str(preset), str(mode))
+
+
+def known_answers(rows: pd.DataFrame) -> pd.DataFrame:
+    """What a model that reasons and one that matches words say: columns truth and shortcut, indexed by sample."""
+    once = rows.drop_duplicates("sample")
+    found: list[pd.DataFrame] = []
+    for place, group in once.groupby(PLACE, observed=True):
+        said = verdicts(batch_of(place, group["index"].tolist()))
+        columns: dict[str, Any] = {"truth": said.truth, "shortcut": said.shortcut}
+        found.append(pd.DataFrame(columns, index=group["sample"]))
+    return pd.concat(found) if found else pd.DataFrame(columns=["truth", "shortcut"])

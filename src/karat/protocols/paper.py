@@ -1,0 +1,52 @@
+"""`paper(number, *runs)`: what a paper claims, one claim after the other, beside what runs of its protocol show."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from karat.kernel.claim import Comparison
+from karat.kernel.errors import BadInput, UnknownName
+from karat.kernel.registry import build, registered
+from karat.results.joined import Joined
+from karat.results.run import Run, load_run
+
+RECORDED = Path(__file__).parent.parent / "recorded"
+
+
+def papers() -> dict[str, str]:
+    """Protocols by the number of the paper they carry out: {"000": "grid", ...}."""
+    found = {getattr(cls, "paper_number", ""): name for name, cls in registered("protocol").items()}
+    return {number: name for number, name in sorted(found.items()) if number}
+
+
+def paper(number: str, *runs: str | Path | Run) -> Comparison:
+    """The paper's claims judged by runs of its protocol, read as one, or by the one recorded with Karat."""
+    known = papers()
+    if number not in known:
+        raise UnknownName("paper", number, known)
+    protocol = known[number]
+    shown = [run if isinstance(run, Run) else load_run(run) for run in runs or (recorded(protocol),)]
+    for run in shown:
+        if (ran := run.spec["protocol"]["name"]) != protocol:
+            raise BadInput(
+                f"{run.path} is a run of protocol {ran}; paper {number} is about {protocol}: "
+                f"run one of its specs first (`karat ls specs`)."
+            )
+    whole = Joined.of(shown)
+    comparison: Comparison = protocol_of(whole).paper(whole)
+    return comparison
+
+
+def protocol_of(run: Run) -> Any:
+    """The protocol of a run, as its spec sets it up."""
+    parameters = dict(run.spec["protocol"])
+    return build("protocol", parameters.pop("name"), parameters)
+
+
+def recorded(protocol: str) -> Path:
+    """The recorded run of a protocol."""
+    path = RECORDED / protocol
+    if not path.is_dir():
+        raise BadInput(f"no run of protocol {protocol} is recorded here: name one, `karat paper NUMBER RUN`.")
+    return path

@@ -1,0 +1,59 @@
+"""Figure 3 of pixelrules2024: one image per model, each explainer's map at pixel zoom around the patch."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from karat.kernel.finding import Figure, Finding, Series
+from karat.protocols.pixel.frames import TRUTH, Scored, base, is_method, paper_name
+from karat.protocols.pixel.protocol import TOLD
+
+MARK = "■"
+ABOUT = (
+    "Each square is one pixel of the image around the patch, coloured by the map's value there; maps are scaled to at "
+    "most 1 over the whole image. Where maps were kept, Samples shows any image like this over the picture, with the "
+    "patch framed: choose Zoom. The table has the truth: the Shapley value of every pixel of the patch, row by row."
+)
+
+
+def gallery(scored: Scored) -> list[Finding]:
+    """Close-ups of the image whose truth is known best for the size of its values."""
+    keys, maps = scored.detail("hit")
+    found = []
+    for model in scored.judged:
+        where, told = scored.truths(model)
+        size = (told.shape[1] - len(TOLD)) // 2
+        clear = told[:, :size].std(axis=1) / np.maximum(told[:, 2 * size], 1e-6)
+        best = int(np.argmax(clear))
+        chosen = where.iloc[best]
+        figures = []
+        for name in scored.explainers(model):
+            mine = (keys["model"] == model) & (keys["explainer"] == name) & (keys["sample"] == chosen["sample"])
+            if mine.any() and (is_method(name) or base(name) == TRUTH):
+                figures.append(_close_up(paper_name(name), maps[mine.to_numpy()][0]))
+        rows = tuple((k, float(told[best, k]), float(told[best, size + k])) for k in range(size))
+        found.append(
+            Finding(
+                title=f"Close-ups of image {chosen['sample']}, {model}",
+                about=ABOUT,
+                sentences=(),
+                columns=("pixel", "Shapley value", "standard error"),
+                rows=rows,
+                section="Figure 3: close-ups",
+                figures=tuple(figures),
+            )
+        )
+    return found
+
+
+def _close_up(name: str, values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> Figure:
+    """What `protocol` kept of a map around the patch; rows and columns of the patch are marked."""
+    height, width, top, left, side = (int(each) for each in values[-5:])
+    grid = values[:-5].reshape(height, width)
+
+    def named(k: int, start: int) -> str:
+        return f"{MARK}{k + 1}" if start <= k < start + side else f"{k + 1}"
+
+    columns = tuple(named(k, left) for k in range(width))
+    rows = tuple(Series(named(r, top), columns, tuple(grid[r].tolist())) for r in range(height))
+    return Figure(f"Figure 3: {name}", "grid", "column", "row", rows, note=f"{MARK} marks the patch.")

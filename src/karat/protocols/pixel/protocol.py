@@ -1,0 +1,225 @@
+"""Scores of one explanation against the pixels that decided, known by Shapley value (pixelrules2024, algorithm 1)."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from karat.kernel.attribution import Attribution, resize_maps
+from karat.kernel.card import Card
+from karat.kernel.finding import Finding
+from karat.kernel.row import Outcomes
+from karat.kernel.typing import Map, Maps, Mask
+from karat.metrics.ranking import KS, WEIGHTS, Hit, WeightedIoU, weighted_iou
+from karat.probe.planted import Effort, Planted, Truth, planted
+from karat.probe.session import Session
+from karat.protocols.localize import score_maps
+from karat.protocols.pixel.curves import curves
+from karat.protocols.pixel.related import incremental_deletion, single_deletion
+
+if TYPE_CHECKING:
+    from karat.kernel.claim import Comparison
+    from karat.results.run import Run
+
+NOT_DOMINANT = "the shortcut does not decide this image (pixelrules2024 Eq. 1)"
+NO_MAP = "the method defines no map"
+ZOOM = 3  # pixels around the patch that a close-up shows
+
+_DOMINANT = Card(
+    "dominant", "whether the shortcut decides this image: it gains more than T by it, and without it another wins",
+    "metric", range=(0.0, 1.0), citation="pixelrules2024 Eq. 1",
+)  # fmt: skip
+_HIT = dataclasses.replace(Hit.card, name="hit", summary="whether the most important pixel lies in the patch (HA)")
+_WIOU = dataclasses.replace(WeightedIoU.card, name="weighted_iou", summary="overlap of its top pixels with the truth's")
+_DELETION = Card(
+    "deletion", "accuracy while its first D pixels are put back to clean, one by one; area under the curve", "metric",
+    direction="lower", range=(0.0, 1.0), floor="no pixel of the patch among the first D: 1",
+    ceiling="control/planted_shapley is the reference, not always the best", citation="pixelrules2024 section 4.3",
+)  # fmt: skip
+_ADDITION = Card(
+    "addition", "accuracy while its first D pixels are put into the clean image, one by one; area under the curve",
+    "metric", direction="higher", range=(0.0, 1.0), floor="no pixel of the patch among the first D: 0",
+    ceiling="control/planted_shapley is the reference, not always the best", citation="pixelrules2024 section 4.3",
+)  # fmt: skip
+_IDS = Card(
+    "ids", "mean probability while pixels go grey, the least important first (incremental deletion)", "metric",
+    direction="higher", range=(0.0, 1.0), citation="Samek et al. 2016; Hesse et al. 2024",
+)  # fmt: skip
+_SDS = Card(
+    "sds", "rank correlation with the fall of the logit when one cell of a 4×4 grid goes grey (single deletion)",
+    "metric", direction="higher", range=(-1.0, 1.0), citation="Selvaraju et al. 2017; Hesse et al. 2024",
+    departures="on a model that was trained with such cells it is IDSDS",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Pixel:
+    """Scores maps on samples of dataset `shortcut`, where the shortcut decides: `threshold` is T of Eq. 1.
+
+    `effort` says how the truth is found. `top` most important pixels decide HA. `related` adds IDS and SDS, the
+    protocols of table 5, on the same images.
+    """
+
+    threshold: float = 0.9
+    effort: Effort = field(default_factory=Effort)
+    top: int = 1
+    ks: tuple[int, ...] = KS
+    weights: tuple[float, ...] = WEIGHTS
+    related: bool = True
+    paper_number: ClassVar[str] = "004"
+    card: ClassVar[Card] = Card(
+        "pixel", "does it rank the very pixels that decided, against Shapley ground truth?", "protocol", version=2,
+        citation="pixelrules2024",
+    )  # fmt: skip
+
+    @property
+    def scores(self) -> tuple[Card, ...]:
+        own = (_WIOU, _HIT, _DELETION, _ADDITION, _DOMINANT)
+        return (*own, _IDS, _SDS) if self.related else own
+
+    def findings(self, run: Run) -> list[Finding]:
+        """The paper's tables and figures, from this run."""
+        from karat.protocols.pixel.findings import findings
+
+        return findings(run)
+
+    def paper(self, run: Run) -> Comparison:
+        """The paper's claims beside this run."""
+        from karat.protocols.pixel.paper import comparison
+
+        return comparison(run)
+
+    def score(self, session: Session, attributions: Sequence[Attribution]) -> Mapping[str, Outcomes]:
+        known = planted(session)
+        answers = known.answers
+        decided = answers.dominant(self.threshold)
+        n = len(attributions)
+        absent = {i: NOT_DOMINANT for i in np.flatnonzero(~decided).tolist()}
+        absent |= {i: NO_MAP for i, each in enumerate(attributions) if each.visual is None and i not in absent}
+        chosen = [i for i in range(n) if i not in absent]
+        maps = [_on_pixels(attributions[i], known.samples[i].size) for i in chosen]
+        broken = {k: f"map: {problem}" for k, each in enumerate(maps) if (problem := _problem(each))}
+        failures = {chosen[k]: reason for k, reason in broken.items()}
+        good = [k for k in range(len(chosen)) if k not in broken]
+        chosen, maps = [chosen[k] for k in good], [maps[k] for k in good]
+
+        facts = np.column_stack([answers.clean, answers.perturbed, answers.clean_right, answers.perturbed_right])
+        found: dict[str, Outcomes] = {"dominant": Outcomes(decided.astype(np.float64), detail=facts.astype(np.float64))}
+        blank = _Blank(n, absent, failures)
+        columns = self._columns(known, chosen, maps) if chosen else {}
+        for card in self.scores:
+            if card.name != "dominant":
+                part, detail = columns.get(card.name, (None, None))
+                found[card.name] = blank.fill(chosen, part, detail)
+        return {card.name: found[card.name] for card in self.scores}
+
+    def _told(self, known: Planted, i: int, truth: Truth) -> np.ndarray[Any, Any]:
+        gain = float(known.answers.perturbed[i] - known.answers.clean[i])
+        return _told(truth, gain, self.ks, self.weights)
+
+    def _columns(
+        self, known: Planted, chosen: list[int], maps: list[Map]
+    ) -> dict[str, tuple[Outcomes, np.ndarray[Any, Any] | None]]:
+        """Outcomes of the images that the shortcut decides, and what they were computed from."""
+        truths = known.shapley(chosen, self.effort)
+        stacked: Maps = np.stack(maps)
+        masks = np.stack([known.mask(i) for i in chosen])
+        phi = np.stack([known.on_image(i, truths[i].values) for i in chosen])
+        told = np.stack([self._told(known, i, truths[i]) for i in chosen])
+        zoomed = np.stack([_zoomed(each, mask) for each, mask in zip(stacked, masks, strict=True)])
+        found: dict[str, tuple[Outcomes, np.ndarray[Any, Any] | None]] = {
+            "weighted_iou": (score_maps(WeightedIoU(self.ks, self.weights), stacked, phi), told),  # type: ignore[arg-type]  # truth is scores, not a mask
+            "hit": (score_maps(Hit(self.top), stacked, masks), zoomed),
+        }
+        deleted, added = curves(known, chosen, stacked)
+        for name, curve in (("deletion", deleted), ("addition", added)):
+            found[name] = (Outcomes(np.trapezoid(curve, axis=1) / (curve.shape[1] - 1)), curve)
+        if self.related:
+            found["ids"] = (incremental_deletion(known.session, chosen, stacked), None)
+            found["sds"] = (single_deletion(known.session, chosen, stacked), None)
+        return found
+
+
+@dataclass(frozen=True)
+class _Blank:
+    """Outcomes of n samples of which only some have an answer."""
+
+    n: int
+    absent: dict[int, str]
+    failures: dict[int, str]
+
+    def fill(self, places: list[int], part: Outcomes | None, detail: np.ndarray[Any, Any] | None) -> Outcomes:
+        values = np.full(self.n, np.nan)
+        absent, failures = dict(self.absent), dict(self.failures)
+        whole = None
+        if part is not None:
+            values[places] = part.values
+            absent |= {places[k]: reason for k, reason in part.not_applicable.items()}
+            failures |= {places[k]: reason for k, reason in part.failures.items()}
+        if detail is not None:
+            whole = np.full((self.n, detail.shape[1]), np.nan)
+            whole[places] = detail
+        return Outcomes(values, failures, absent, whole)
+
+
+def _on_pixels(attribution: Attribution, size: tuple[int, int]) -> Map:
+    assert attribution.visual is not None
+    return resize_maps(np.asarray(attribution.visual, dtype=np.float64)[None], *size)[0]
+
+
+def _problem(found: Map) -> str | None:
+    bad = int((~np.isfinite(found)).sum())
+    return f"{bad} of {found.size} values are NaN or infinite" if bad else None
+
+
+TOLD = ("error", "spread", "trials", "passes", "gap", "repeat")
+
+
+def _told(truth: Truth, gain: float, ks: tuple[int, ...], weights: tuple[float, ...]) -> np.ndarray[Any, Any]:
+    """D values, D standard errors, then what `TOLD` names. `gap` is what efficiency is missed by; `repeat` the weighted
+    IoU of one trial with the mean of the others: the most that an explanation as good as one trial can score."""
+    gap = float(truth.values.sum()) - gain
+    facts = [truth.error, truth.spread, len(truth.trials), truth.passes, gap, _repeat(truth, ks, weights)]
+    return np.concatenate([truth.values, truth.standard_error, facts])
+
+
+def _repeat(truth: Truth, ks: tuple[int, ...], weights: tuple[float, ...]) -> float:
+    count, size = truth.trials.shape
+    if count < 2:
+        return 1.0
+    share = truth.weights[:, None]
+    rest = (truth.values - share * truth.trials) / (1 - share)
+    used = [(k, w) for k, w in zip(ks, weights, strict=True) if k < size]
+    if not used:
+        return 1.0
+    inside, shares = zip(*used, strict=True)
+    return float(np.mean(weighted_iou(truth.trials[:, None, :], rest[:, None, :], inside, shares)))
+
+
+def close_up(found: Map, mask: Mask) -> Map:
+    """The part of a map around the patch, scaled to at most 1 in magnitude over the whole image."""
+    top, left, height, width = _window(mask)
+    peak = np.abs(found).max()
+    return np.asarray(found[top : top + height, left : left + width] / (peak if peak else 1.0))
+
+
+def _window(mask: Mask) -> tuple[int, int, int, int]:
+    """(top, left, height, width) of the close-up: the patch with `ZOOM` pixels around it, moved inside the image."""
+    starts, sizes = [], []
+    for along, whole in zip((mask.any(1), mask.any(0)), mask.shape, strict=True):
+        patch = np.flatnonzero(along)
+        size = min(len(patch) + 2 * ZOOM, whole)
+        starts.append(int(np.clip(patch[0] - ZOOM, 0, whole - size)))
+        sizes.append(size)
+    return starts[0], starts[1], sizes[0], sizes[1]
+
+
+def _zoomed(found: Map, mask: Mask) -> np.ndarray[Any, Any]:
+    """The close-up row by row, its height and width, then top, left and side of the patch in it."""
+    top, left, height, width = _window(mask)
+    rows, columns = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
+    return np.array([*close_up(found, mask).ravel(), height, width, rows[0] - top, columns[0] - left, len(rows)])

@@ -1,0 +1,136 @@
+"""The protocols that pixelrules2024 compares itself with (table 5), as functions of maps and a session.
+
+| score | what is deleted                              | compared with               | after                         |
+|-------|----------------------------------------------|-----------------------------|-------------------------------|
+| IDS   | pixels, the least important first            | probability that is left    | Samek et al. 2016             |
+| SDS   | one cell of a 4×4 grid                       | attribution in that cell    | Selvaraju et al. 2017         |
+| IDSDS | the same, on a model trained with such cells | attribution in that cell    | Hesse et al. 2024             |
+| SD    | one rendered part                            | attribution on that part    | FunnyBirds, Hesse et al. 2023 |
+
+Deleted pixels are zero after normalisation: the grey that the model's inputs are centred on. Single deletion compares
+with the fall of the target's logit, as published; a model whose other logits move along (one that counts, say) is
+better asked for log odds. Falls that differ by less than a hundred-thousandth of the largest are ties: that much is
+noise of the arithmetic, and most parts of a scene have no effect at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from karat.kernel.row import Outcomes
+from karat.kernel.sample import Sample
+from karat.kernel.typing import Image, Maps, Values
+from karat.metrics.perturbation import order_of
+from karat.models.preprocessing import Preprocessing
+from karat.probe.coalitions import Kind
+from karat.probe.players import grid_labels
+from karat.probe.session import Session
+from karat.probe.zero import Zero
+
+CELLS = 4  # a side
+STEPS = 32
+NOISE = 1e-5
+CONSTANT = "the map or the model is the same for all parts: ranks have no correlation"
+
+
+def incremental_deletion(session: Session, places: Sequence[int], maps: Maps, steps: int = STEPS) -> Outcomes:
+    """IDS: the mean probability of the target at `steps` shares of pixels deleted, 0 included and 1 not."""
+    requests = []
+    for i, found in zip(places, maps, strict=True):
+        game = session.game(i, visual="pixels", text=None, zero=_zero(session, i))
+        last_first = order_of(-found, session.rng(i, "deletion/ties"))  # the least important first
+        rank: npt.NDArray[Any] = np.empty(found.size, dtype=np.intp)
+        rank[last_first] = np.arange(found.size)
+        gone = np.floor(np.arange(steps) / steps * found.size)
+        requests.append((game, np.asarray(rank[None, :] >= gone[:, None])))
+    return Outcomes(np.array([values.mean() for values in session.evaluate(requests)]))
+
+
+def single_deletion(
+    session: Session, places: Sequence[int], maps: Maps, cells: int = CELLS, value: Kind = "logit"
+) -> Outcomes:
+    """SDS: Spearman's correlation between what a cell holds of the map and how far the target's logit falls with it."""
+    drops = cell_drops(session, places, cells, value)
+    held = []
+    for found in maps:
+        labels = grid_labels(found.shape[0], found.shape[1], cells, cells)
+        held.append(np.bincount(labels.ravel(), found.ravel(), minlength=cells * cells))
+    return _correlated(held, drops)
+
+
+def part_deletion(session: Session, places: Sequence[int], maps: Maps, value: Kind = "logit") -> Outcomes:
+    """SD of FunnyBirds, (rho + 1) / 2: objects are the parts, and an empty cell is what deletion leaves."""
+    held, drops, absent = [], [], {}
+    requests = []
+    for k, (i, found) in enumerate(zip(places, maps, strict=True)):
+        labels, count = parts(session.samples[i])
+        if count < 2:
+            absent[k] = "fewer than two objects: nothing to rank"
+        game = session.game(i, visual=labels, text=None, zero=Zero(visual="white"), value=_offered(session, value))
+        keep = np.concatenate([np.ones((1, count), dtype=np.bool_), ~np.eye(count, dtype=bool)])
+        requests.append((game, keep))
+        inside = labels >= 0
+        held.append(np.bincount(labels[inside], found[inside], minlength=count))
+    drops = [values[0] - values[1:] for values in session.evaluate(requests)]
+    result = _correlated(held, drops)
+    return Outcomes((result.values + 1) / 2, not_applicable={**result.not_applicable, **absent})
+
+
+def cell_drops(session: Session, places: Sequence[int], cells: int = CELLS, value: Kind = "logit") -> list[Values]:
+    """How far the target's logit falls when a cell goes, for each cell; asked for once a session."""
+    kind, requests = _offered(session, value), []
+    for i in places:
+        game = session.game(i, visual=(cells, cells), text=None, zero=_zero(session, i), value=kind)
+        requests.append((game, np.concatenate([np.ones((1, game.n), dtype=np.bool_), ~np.eye(game.n, dtype=bool)])))
+    return [values[0] - values[1:] for values in session.evaluate(requests)]
+
+
+def parts(sample: Sample) -> tuple[npt.NDArray[np.int64], int]:
+    """(H, W) labels of the objects of a sample, -1 elsewhere, and how many there are."""
+    labels = np.full(sample.size, -1, dtype=np.int64)
+    boxes = list(dict.fromkeys(box for region in sample.regions for box in region.boxes))
+    for number, (x, y, w, h) in enumerate(boxes):
+        labels[y : y + h, x : x + w] = number
+    return labels, len(boxes)
+
+
+def _offered(session: Session, value: Kind) -> Kind:
+    """Models that give probabilities only have no logits: log odds then, which order the same for two classes."""
+    return "log_odds" if value == "logit" and "gradients" not in session.model.capabilities else value
+
+
+def _zero(session: Session, i: int) -> Zero:
+    return Zero(visual="given", image=neutral(session, session.samples[i]))
+
+
+def neutral(session: Session, sample: Sample) -> Image:
+    """The image that is zero after the model's normalisation; plain grey for models that do not say."""
+    shown = getattr(session.model, "transform", None)
+    mean = shown.mean if isinstance(shown, Preprocessing) else (0.5, 0.5, 0.5)
+    return np.broadcast_to(np.rint(np.array(mean) * 255).astype(np.uint8), sample.image.shape).copy()
+
+
+def _correlated(held: Sequence[npt.NDArray[Any]], drops: Sequence[Values]) -> Outcomes:
+    values = np.array([_spearman(a, _without_noise(b)) for a, b in zip(held, drops, strict=True)])
+    silent = {k: CONSTANT for k in np.flatnonzero(~np.isfinite(values)).tolist()}
+    return Outcomes(values, not_applicable=silent)
+
+
+def _without_noise(drops: Values) -> Values:
+    """In units of `NOISE` times the largest, rounded."""
+    unit = NOISE * np.abs(drops).max(initial=0.0)
+    return np.rint(drops / unit) if unit > 0 else drops
+
+
+def _spearman(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> float:
+    """Of few values, ties sharing ranks; NaN where one side is constant."""
+    from scipy.stats import rankdata  # half a second that `karat ls` need not pay
+
+    x, y = rankdata(a), rankdata(b)
+    x, y = x - x.mean(), y - y.mean()
+    scale = np.sqrt((x**2).sum() * (y**2).sum())
+    return float((x * y).sum() / scale) if scale > 0 else float("nan")

@@ -1,0 +1,132 @@
+"""What is explained: which class or detection of an image, how sure the model is of it, and whether it was right."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol, runtime_checkable
+from weakref import ReferenceType, WeakKeyDictionary, ref
+
+from karat.datasets.segmentation.scene import ALIAS, CLASS
+from karat.kernel.errors import KaratError
+from karat.kernel.roles import Model
+from karat.kernel.sample import Sample
+from karat.models.detector import NOTHING, label_of
+
+Target = Literal["truth", "predicted", "present"]
+Ranking = list[tuple[str, float]]  # answers of one image with their probabilities, best first
+LEAST = 0.04  # confidence from where on semscore2025 counts a prediction
+_ALL = 1_000_000
+
+
+@runtime_checkable
+class Ranks(Protocol):
+    """A model that can name more than its best answer."""
+
+    def ranking(self, samples: Sequence[Sample], top: int) -> list[Ranking]: ...
+
+
+@dataclass(frozen=True)
+class Rules:
+    """semscore2025's selection: `target` says among what is chosen, `min_confidence` from where on a choice counts.
+
+    - truth: the rank-th largest class of the image, whatever the model says of it (the paper's classifiers)
+    - predicted: the model's rank-th best answer or detection (the paper's detectors)
+    - present: the rank-th best of the image's own labels, probabilities renormalised over them (the paper's CLIPs)
+    """
+
+    target: Target
+    min_confidence: float
+
+
+@dataclass(frozen=True)
+class Choice:
+    """`answer` is explained; `label` is the class it names. `left_out` says why its score does not count, if so."""
+
+    answer: str
+    label: str
+    confidence: float
+    own: str  # what the model says by itself
+    own_confidence: float
+    correct: bool | None  # whether the image has what the model says; None where the sample does not know
+    left_out: str | None = None
+
+
+# Every explainer of a session asks for the same choices; they live as long as their sample does. Kept for the model
+# that was asked last, by a weak reference: an id alone may come back as that of another model.
+_known: WeakKeyDictionary[Sample, dict[Rules, tuple[ReferenceType[Model], Choice]]] = WeakKeyDictionary()
+
+
+def choose(rules: Rules, model: Model, samples: Sequence[Sample]) -> list[Choice]:
+    """One choice per sample, by its meta.rank; the model is asked once per image."""
+    fresh = [sample for sample in samples if _remembered(rules, model, sample) is None]
+    if fresh:
+        images: dict[int, list[Sample]] = {}
+        for sample in fresh:
+            images.setdefault(id(sample.image), []).append(sample)
+        firsts = [members[0] for members in images.values()]
+        rankings = _rankings(
+            model, firsts, max(_rank(sample) for sample in fresh) if rules.target == "predicted" else None
+        )
+        for members, ranking in zip(images.values(), rankings, strict=True):
+            options = ranking if rules.target == "predicted" else _labels(rules, model, members[0], ranking)
+            for sample in members:
+                _known.setdefault(sample, {})[rules] = ref(model), _pick(rules, sample, ranking, options)
+    return [_known[sample][rules][1] for sample in samples]
+
+
+def _remembered(rules: Rules, model: Model, sample: Sample) -> Choice | None:
+    asked, choice = _known.get(sample, {}).get(rules, (None, None))
+    return choice if asked is not None and asked() is model else None
+
+
+def _rankings(model: Model, samples: Sequence[Sample], top: int | None) -> list[Ranking]:
+    """Answers with probabilities, best first: `top` of them, or (None) of as many as the model tells."""
+    if isinstance(model, Ranks):
+        return model.ranking(samples, _ALL if top is None else top)
+    answers = model.answer(samples)
+    return [[pair] for pair in zip(answers, model.score(samples, answers).tolist(), strict=True)]
+
+
+def _labels(rules: Rules, model: Model, sample: Sample, ranking: Ranking) -> Ranking | str:
+    """The image's own labels with their probabilities, in the order of choice; or why there are none."""
+    labels = [region.label for region in sample.regions if region.role == CLASS and region.label is not None]
+    if not labels and sample.answer is not None:
+        labels = [sample.answer]
+    if not labels:
+        return str(sample.meta.get("problem") or "the image has no labelled class")
+    known = dict(ranking)
+    if not all(label in known for label in labels):  # a model that ranks only some answers, or lacks a label
+        try:
+            known = dict(zip(labels, model.score([sample] * len(labels), labels).tolist(), strict=True))
+        except KaratError as error:
+            return str(error)
+    pairs = [(label, known[label]) for label in labels]
+    if rules.target == "truth":
+        return pairs
+    total = sum(score for _, score in pairs)
+    return sorted(((label, score / total if total > 0 else 0.0) for label, score in pairs), key=lambda pair: -pair[1])
+
+
+def _pick(rules: Rules, sample: Sample, ranking: Ranking, options: Ranking | str) -> Choice:
+    own, sure = ranking[0] if ranking else (NOTHING, 0.0)
+    present = {region.label for region in sample.regions if region.role in (CLASS, ALIAS)} or {sample.answer}
+    correct = None if present == {None} else label_of(own) in present
+    rank = _rank(sample)
+
+    def none(why: str) -> Choice:
+        """Something must be explained all the same; the answer that was computed anyway costs least."""
+        return Choice(own, label_of(own), 0.0, own, sure, correct, why)
+
+    if isinstance(options, str):
+        return none(options)
+    if rank > len(options):
+        return none("nothing was predicted" if not options else f"there are only {len(options)} to choose from")
+    answer, confidence = options[rank - 1]
+    low = rules.target != "truth" and not confidence > rules.min_confidence
+    why = f"confidence {confidence:.3g} is not above {rules.min_confidence:g}" if low else None
+    return Choice(answer, label_of(answer), confidence, own, sure, correct, why)
+
+
+def _rank(sample: Sample) -> int:
+    return int(sample.meta.get("rank") or 1)

@@ -1,0 +1,208 @@
+"""Scores of one explanation against the pixels of the class it is about (SemScore, paper 003)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+import numpy as np
+
+from karat.datasets.segmentation.scene import ALIAS, CLASS, IGNORE
+from karat.kernel.attribution import Attribution
+from karat.kernel.card import Card
+from karat.kernel.errors import BadInput
+from karat.kernel.finding import Finding
+from karat.kernel.roles import Model
+from karat.kernel.row import Outcomes
+from karat.kernel.sample import Sample
+from karat.kernel.typing import Map, Mask
+from karat.metrics.localization import Mode, Spuriousity
+from karat.probe.session import Session
+from karat.protocols.localize import score_maps
+from karat.protocols.semantic.choosing import LEAST, Choice, Rules, Target, choose
+from karat.protocols.semantic.overlay import Resize, Scale, curve, overlay
+from karat.protocols.semantic.spelling import spelled
+
+if TYPE_CHECKING:
+    from karat.kernel.claim import Comparison
+    from karat.results.run import Run
+
+_NONE = Card("", "", "metric")
+SCORES = (
+    replace(Spuriousity.card, name="sss", summary="share of the saliency that lies outside the class (SSS)",
+            detail=("soft", "hard")),
+    replace(_NONE, name="gain", summary="how much less of it lies outside than by chance: 0 chance, 1 all inside",
+            direction="higher", range=(-np.inf, 1.0), floor="control/uniform: 0", ceiling="a map wholly inside: 1",
+            citation="after semscore2025 Eq. 1-2", departures="not in the paper: plain SSS rewards large objects"),
+    replace(_NONE, name="outside", summary="SSS of chance: the share of the image outside the class", range=(0.0, 1.0)),
+    replace(_NONE, name="confidence", summary="the model's probability of what is explained", range=(0.0, 1.0)),
+    replace(_NONE, name="own_confidence", summary="the model's probability of its own answer", range=(0.0, 1.0)),
+    replace(_NONE, name="correct", summary="whether the image has what the model says", range=(0.0, 1.0)),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Semantic:
+    """SSS at one fixed configuration: threshold, mode, scale and what is explained. Compare only runs that share it.
+
+    - `threshold` in the units of `scale`: "maximum" makes it a share of the map's largest value, "raw" an absolute
+      value, "range" a share between least and largest value (what pytorch-grad-cam hands out, so the paper's own).
+    - `target`, `min_confidence`: what is explained, see `choosing.Rules`.
+    - `region`: "class" holds the map against the explained class alone, "image" against all classes of the image
+      together. `roles` replaces both by the regions of those roles, for datasets without classes (grid, arrays).
+    - `thresholds`: further SSS values, soft then hard, kept as the detail of `sss` for whoever draws curves. The detail
+      of `correct` is what the model said by itself, letter by letter.
+    """
+
+    threshold: float = 0.6
+    mode: Mode = "soft"
+    scale: Scale = "maximum"
+    resize: Resize = "bilinear"
+    target: Target = "truth"
+    region: Literal["class", "image"] = "class"
+    min_confidence: float = LEAST
+    roles: tuple[str, ...] = ()
+    thresholds: tuple[float, ...] = ()
+    card: ClassVar[Card] = Card(
+        "semantic", "how much of the explanation lies on things that have nothing to do with the label?", "protocol",
+        needs=frozenset({"scores"}), citation="semscore2025",
+        departures="ignored pixels count for nothing; masks are never resized; sums are not rounded",
+    )  # fmt: skip
+    passes: ClassVar[int] = 0  # one look at each image in all, shared by every explainer
+    paper_number: ClassVar[str] = "003"
+
+    def __post_init__(self) -> None:
+        for threshold in (self.threshold, *self.thresholds):
+            if threshold < 0 or (self.scale != "raw" and threshold > 1):
+                limit = "0 or more" if self.scale == "raw" else f"between 0 and 1 with scale {self.scale!r}"
+                raise BadInput(f"semantic: a threshold must be {limit}; got {threshold:g}.")
+
+    @property
+    def scores(self) -> tuple[Card, ...]:
+        return SCORES
+
+    @property
+    def rules(self) -> Rules:
+        return Rules(self.target, self.min_confidence)
+
+    def targets(self, model: Model, samples: Sequence[Sample]) -> list[str]:
+        """The answer to explain of each sample; the engine asks before it explains."""
+        return [choice.answer for choice in choose(self.rules, model, samples)]
+
+    def score(self, session: Session, attributions: Sequence[Attribution]) -> Mapping[str, Outcomes]:
+        choices = choose(self.rules, session.model, session.samples)
+        n = len(choices)
+        columns = {card.name: np.full(n, np.nan) for card in SCORES}
+        failures: dict[str, dict[int, str]] = {"sss": {}, "gain": {}}
+        absent: dict[str, dict[int, str]] = {card.name: {} for card in SCORES}
+        detail = np.full((n, 2 * len(self.thresholds)), np.nan)
+        metric = Spuriousity(self.threshold, self.mode)
+        for i, (sample, choice, attribution) in enumerate(zip(session.samples, choices, attributions, strict=True)):
+            if problem := sample.meta.get("problem"):
+                failures["sss"][i] = failures["gain"][i] = f"sample: {problem}"
+                for name in ("outside", "confidence", "own_confidence", "correct"):
+                    absent[name][i] = "the sample could not be read"
+                continue
+            _note(columns, absent, i, choice)
+            mask, ignored = self._mask(sample, choice), _ignored(sample)
+            why = choice.left_out or _hopeless(mask, ignored, choice) or _without(attribution)
+            if why:
+                for name in ("sss", "gain", "outside"):
+                    absent[name][i] = why
+                continue
+            assert attribution.visual is not None
+            chance = columns["outside"][i] = _outside(mask, ignored)
+            if broken := attribution.problem("visual"):
+                failures["sss"][i] = failures["gain"][i] = broken
+                continue
+            map_ = overlay(attribution.visual, ignored, sample.size, self.scale, self.resize)
+            found = score_maps(metric, map_[None], mask[None])
+            columns["sss"][i] = found.values[0]
+            if 0 in found.failures:
+                failures["sss"][i] = found.failures[0]
+            if 0 in found.not_applicable:
+                absent["sss"][i] = found.not_applicable[0]
+            _gain(columns, failures, absent, i, chance)
+            if self.thresholds:
+                detail[i] = curve(map_, mask, self.thresholds)
+        details = {"correct": spelled([choice.own for choice in choices])}
+        if self.thresholds:
+            details["sss"] = detail
+        return {
+            name: Outcomes(values, failures.get(name, {}), absent[name], details.get(name))
+            for name, values in columns.items()
+        }
+
+    def findings(self, run: Run) -> list[Finding]:
+        from karat.protocols.semantic.insight import insight
+
+        return insight(run)
+
+    def paper(self, run: Run) -> Comparison:
+        from karat.protocols.semantic.paper import compare
+
+        return compare(run)
+
+    def _mask(self, sample: Sample, choice: Choice) -> Mask:
+        if self.roles:
+            return sample.mask(*self.roles)
+        if self.region == "image":
+            return sample.mask(CLASS)
+        mask = np.zeros(sample.size, dtype=np.bool_)
+        for region in sample.regions:
+            if region.role in (CLASS, ALIAS) and region.label == choice.label:
+                mask |= region.mask(*sample.size)
+        return mask
+
+
+def _note(columns: dict[str, Map], absent: dict[str, dict[int, str]], i: int, choice: Choice) -> None:
+    """What is known of the model's answer, whether or not its explanation counts."""
+    columns["own_confidence"][i] = choice.own_confidence
+    if choice.correct is None:
+        absent["correct"][i] = "the sample does not say what is right"
+    else:
+        columns["correct"][i] = choice.correct
+    if choice.left_out and choice.confidence == 0:
+        absent["confidence"][i] = choice.left_out
+    else:
+        columns["confidence"][i] = choice.confidence
+
+
+def _gain(
+    columns: dict[str, Map],
+    failures: dict[str, dict[int, str]],
+    absent: dict[str, dict[int, str]],
+    i: int,
+    chance: float,
+) -> None:
+    if i in failures["sss"]:
+        failures["gain"][i] = failures["sss"][i]
+    elif i in absent["sss"]:
+        absent["gain"][i] = absent["sss"][i]
+    elif chance == 0:
+        absent["gain"][i] = "the class covers the whole image: every map is inside"
+    else:
+        columns["gain"][i] = 1 - columns["sss"][i] / chance
+
+
+def _ignored(sample: Sample) -> Mask | None:
+    masks: list[Callable[[int, int], Mask]] = [region.mask for region in sample.regions if region.role == IGNORE]
+    return masks[0](*sample.size) if masks else None
+
+
+def _outside(mask: Mask, ignored: Mask | None) -> float:
+    """SSS of a uniform map: the share of the counted pixels that lie outside."""
+    counted = mask.size - (0 if ignored is None else int(np.count_nonzero(ignored)))
+    inside = np.count_nonzero(mask if ignored is None else mask & ~ignored)
+    return float(1 - inside / counted)
+
+
+def _hopeless(mask: Mask, ignored: Mask | None, choice: Choice) -> str | None:
+    if (mask if ignored is None else mask & ~ignored).any():
+        return None
+    return f"the image has no {choice.label!r}"
+
+
+def _without(attribution: Attribution) -> str | None:
+    return "the method defines no map" if attribution.visual is None else None

@@ -1,0 +1,102 @@
+"""Protocol `semantic-sweep`: tries thresholds on a small sample, and chooses the configuration to hold fixed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from karat.kernel.attribution import Attribution
+from karat.kernel.card import Card
+from karat.kernel.errors import BadInput
+from karat.kernel.finding import Finding
+from karat.kernel.roles import Model
+from karat.kernel.row import Outcomes
+from karat.kernel.sample import Sample
+from karat.probe.session import Session
+from karat.protocols.semantic.choosing import LEAST, Target
+from karat.protocols.semantic.overlay import Resize, Scale
+from karat.protocols.semantic.protocol import Semantic
+
+if TYPE_CHECKING:
+    from karat.results.run import Run
+
+
+@dataclass(frozen=True)
+class SemanticSweep:
+    """`semantic` at every one of `thresholds`, soft and hard. Methods and layers to try are the spec's explainers.
+
+    A configuration is chosen among those that score at least `coverage` of the predictions: the one whose SSS keeps
+    most clearly below that of chance, measured in standard deviations over predictions and averaged over models. (The
+    lowest SSS would be the most flattering one, not the most reliable.) It is written as `chosen.yaml` into the run.
+    """
+
+    thresholds: tuple[float, ...] = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+    coverage: float = 0.95
+    scale: Scale = "maximum"
+    resize: Resize = "bilinear"
+    target: Target = "truth"
+    region: Literal["class", "image"] = "class"
+    min_confidence: float = LEAST
+    roles: tuple[str, ...] = ()
+    card: ClassVar[Card] = Card(
+        "semantic-sweep", "which threshold, layer and method to fix before models are compared by SSS", "protocol",
+        needs=Semantic.card.needs, citation="semscore2025, section 3",
+        departures="the paper chooses by eye; here by distance from chance",
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        if not self.thresholds:
+            raise BadInput("semantic-sweep: give at least one threshold.")
+        assert self.at(self.thresholds[0]).thresholds == self.thresholds  # checks the thresholds themselves
+
+    def at(self, threshold: float, mode: Literal["soft", "hard"] = "soft") -> Semantic:
+        """The protocol `semantic` at one of the thresholds."""
+        return Semantic(
+            threshold, mode, self.scale, self.resize, self.target, self.region, self.min_confidence, self.roles,
+            self.thresholds,
+        )  # fmt: skip
+
+    @property
+    def scores(self) -> tuple[Card, ...]:
+        return self.at(self.thresholds[0]).scores
+
+    def targets(self, model: Model, samples: Sequence[Sample]) -> list[str]:
+        return self.at(self.thresholds[0]).targets(model, samples)
+
+    def score(self, session: Session, attributions: Sequence[Attribution]) -> Mapping[str, Outcomes]:
+        return self.at(self.thresholds[0]).score(session, attributions)
+
+    def findings(self, run: Run) -> list[Finding]:
+        from karat.protocols.semantic.choice import curves, sweep_finding
+
+        return [sweep_finding(curves(run, self.thresholds), self.coverage)]
+
+    def writes(self, run: Run) -> dict[str, str]:
+        """`chosen.yaml`: the sweep's models and data under the chosen configuration, ready for `karat run`."""
+        import yaml
+
+        from karat.protocols.semantic.choice import choose_configuration, curves
+
+        chosen = choose_configuration(curves(run, self.thresholds), self.coverage)
+        if chosen is None:
+            return {}
+        spec: dict[str, Any] = {key: value for key, value in run.spec.items() if key != "limit"}
+        fixed = {name: getattr(self, name) for name in ("scale", "resize", "target", "region", "min_confidence")} | (
+            {"roles": list(self.roles)} if self.roles else {}
+        )
+        spec["name"] = f"{spec['name']}-chosen"
+        spec["about"] = f"SSS at the configuration that {run.spec['name']} chose: hold it fixed to compare models"
+        spec["protocol"] = {"name": "semantic", "threshold": chosen.threshold, "mode": chosen.mode, **fixed}
+        spec["explainers"] = [spec["explainers"][self._position(run, chosen.explainer)]]
+        return {"chosen.yaml": yaml.safe_dump(spec, sort_keys=False, allow_unicode=True)}
+
+    def _position(self, run: Run, name: str) -> int:
+        """Which of the spec's explainers goes by that label."""
+        from karat.kernel.registry import build, label
+
+        labels = [
+            label(build("explainer", one["name"], {k: v for k, v in one.items() if k != "name"}))
+            for one in run.spec["explainers"]
+        ]
+        return labels.index(name)

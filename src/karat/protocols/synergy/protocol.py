@@ -1,0 +1,158 @@
+"""F_syn of every explanation, and the unimodal curves that it is to replace (fsyn2026 Eq. 1, 5-11)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from karat.kernel.attribution import Attribution
+from karat.kernel.card import Card
+from karat.kernel.errors import KaratError
+from karat.kernel.row import Outcomes
+from karat.metrics.perturbation import Quadrature, Rounding
+from karat.models.torch_model import TorchModel
+from karat.probe.coalitions import ModelGame
+from karat.probe.session import Session
+from karat.probe.zero import Zero
+from karat.protocols.synergy.asking import MODALITIES, Explanation, Scores
+from karat.protocols.synergy.cards import CITATION, DELETION, F_SYN, INSERTION, SII, SRG
+from karat.protocols.synergy.orders import question_words, ranking
+
+if TYPE_CHECKING:
+    from karat.kernel.claim import Comparison
+    from karat.kernel.finding import Finding
+    from karat.results.run import Run
+
+
+@dataclass(frozen=True)
+class Synergy:
+    """Perturbs both modalities in the order of the explanation, `steps` shares of the features from none to all.
+
+    `visual` are the players of the image (see `karat.probe.players`), by default the model's own patches; text players
+    are the words of the question. `zero` and `text_zero` say what an absent feature is (see `Zero`); with the
+    defaults this is fsyn2026 A.3: blur of radius 30, pad tokens, the joint probability of the model's own answer.
+
+    `calibrate` is the share of samples, drawn by their id, on which the exact interaction index of fsyn2026 appendix D
+    is computed as well, with `background` macro players: about forty times the passes of F_syn.
+    """
+
+    steps: int = 11
+    visual: str | tuple[int, int] = "patches"
+    zero: str = "blur"
+    radius: float = 30.0
+    text_zero: str = "auto"
+    rounding: Rounding = "nearest"
+    quadrature: Quadrature = "mean"
+    calibrate: float = 0.0
+    background: int = 6
+    paper_number: ClassVar[str] = "001"
+    card: ClassVar[Card] = Card(
+        "synergy", "do the features an explainer ranks first matter together, across image and text?", "protocol",
+        needs=frozenset({"text"}), citation=CITATION,
+    )  # fmt: skip
+
+    @property
+    def label(self) -> str:
+        """Runs of one protocol go by one name; what they were run with is in their spec."""
+        return self.card.name
+
+    @property
+    def scores(self) -> tuple[Card, ...]:
+        return (F_SYN, *SRG, *INSERTION, *DELETION, *((SII,) if self.calibrate > 0 else ()))
+
+    @property
+    def passes(self) -> float:
+        """Distinct coalitions of one explanation at most: 6 K - 8 for F_syn, K - 2 more for each insertion curve."""
+        exact = (self.steps - 2) * 2 ** (2 + self.background)
+        return max(8 * self.steps - 12, 4) + self.calibrate * exact
+
+    def score(self, session: Session, attributions: Sequence[Attribution]) -> Mapping[str, Outcomes]:
+        """Everything about the whole batch is asked at once, so that the model gets full batches."""
+        asked: dict[int, Explanation] = {}
+        failed: dict[int, str] = {}
+        for i, attribution in enumerate(attributions):
+            try:
+                game = self._game(session, i)
+            except KaratError as error:
+                failed[i] = str(error)
+                continue
+            asked[i] = Explanation(game, {m: ranking(session, i, game, attribution, m) for m in MODALITIES})
+        found = self._read(session, asked)
+        return {card.name: self._column(card.name, len(attributions), asked, found, failed) for card in self.scores}
+
+    def findings(self, run: Run) -> list[Finding]:
+        from karat.protocols.synergy.findings import findings  # pandas and SciPy: `karat ls` need not wait for them
+
+        return findings(run)
+
+    def paper(self, run: Run) -> Comparison:
+        from karat.protocols.synergy.paper import compare
+
+        return compare(run)
+
+    def _game(self, session: Session, i: int) -> ModelGame:
+        if unread := session.unread(i):
+            raise KaratError(unread)
+        zero = Zero(visual=self.zero, text=self.text_zero, radius=self.radius)
+        sample = session.samples[i]
+        game = session.game(i, visual=self.visual, text=question_words(sample) or None, zero=zero)
+        if not isinstance(session.model, TorchModel):
+            game.setting.visual.labels_of(*sample.size)  # an image too small for its players: said before any pass
+        return game
+
+    def _read(self, session: Session, asked: Mapping[int, Explanation]) -> dict[int, Scores]:
+        shape = (self.steps, self.rounding, self.quadrature)
+        with session.cost.clock("f_syn"):
+            answers = iter(session.ask([q for one in asked.values() for q in one.synergy(*shape)]))
+        read = {i: one.read_synergy(answers) for i, one in asked.items()}
+        answers = iter(session.ask([q for one in asked.values() for q in one.curves(*shape)]))
+        found = {i: read[i][0] | one.read_curves(answers) for i, one in asked.items()}
+        drawn = {i: one for i, one in asked.items() if self._calibrated(session, i)}
+        with session.cost.clock("sii"):
+            exact = [
+                q
+                for i, one in drawn.items()
+                for q in one.exact(self.steps, self.background, session.rng(i, "synergy/background"))
+            ]
+            answers = iter(session.ask(exact))
+        for i, one in drawn.items():
+            found[i] |= one.read_exact(answers, read[i][1])
+        return found
+
+    def _calibrated(self, session: Session, i: int) -> bool:
+        return bool(session.rng(i, "synergy/calibrated").random() < self.calibrate)
+
+    def _column(
+        self,
+        metric: str,
+        n: int,
+        asked: Mapping[int, Explanation],
+        found: Mapping[int, Scores],
+        failed: Mapping[int, str],
+    ) -> Outcomes:
+        """One metric over the batch. An answer that is not a number is the model's failure, not a score."""
+        values = np.full(n, np.nan)
+        details: dict[int, np.ndarray[tuple[int], np.dtype[np.float64]]] = {}
+        failures, absent = dict(failed), dict[int, str]()
+        for i, one in asked.items():
+            if metric in found[i]:
+                value, drawn = found[i][metric]
+                bad = int((~np.isfinite(drawn)).sum())
+                if bad:
+                    failures[i] = f"model: {bad} of the {drawn.size} answers behind {metric} are NaN or infinite"
+                else:
+                    values[i], details[i] = value, drawn
+            elif lacking := one.lacking(metric):
+                told = failures if any(ranking.defined for ranking in lacking) else absent
+                told[i] = "; ".join(ranking.problem for ranking in lacking)
+            else:
+                absent[i] = "not among the samples drawn for calibration"
+        if metric.startswith(("insertion", "deletion")) or not details:
+            return Outcomes(values, failures, absent)  # their curves are in the detail of srg
+        detail = np.full((n, next(iter(details.values())).size), np.nan)
+        for i, drawn in details.items():
+            detail[i] = drawn
+        return Outcomes(values, failures, absent, detail)

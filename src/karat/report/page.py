@@ -1,0 +1,174 @@
+"""`report(runs, out)`: runs as one static page that opens from `file://`, offline, and survives rsync and zipping."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from markupsafe import Markup, escape
+
+from karat.kernel.references import cited
+from karat.kernel.registry import find
+from karat.report.boards import Board, boards, chief
+from karat.report.cautions import cautions
+from karat.report.encode import number, to_json
+from karat.report.evidence import Evidence, gather, is_control
+from karat.report.findings import verdict_of, write_findings
+from karat.report.samples import write_samples
+from karat.report.sink import Folder, Inside, Sink
+from karat.report.slices import slices
+from karat.report.verdict import listed, verdict
+
+# In order: each may use what those before it define.
+SCRIPTS = (
+    "data.js", "dom.js", "format.js", "colour.js", "save.js", "table.js", "sources.js", "chart.js", "plot-bars.js",
+    "plot-lines.js", "plot-points.js", "plot-intervals.js", "plot-slopes.js", "plot-grid.js", "plot.js", "figures.js",
+    "address.js", "overview.js", "findings.js", "slices.js", "filter.js", "canvas.js", "detail.js", "viewer.js",
+    "browser.js", "about.js", "main.js", "live.js",
+)  # fmt: skip
+
+_SHOWN = ("models", "datasets", "seed", "versions", "hardware", "command")  # of a manifest
+
+
+def report(runs: Sequence[str | Path], out: str | Path, single_file: bool = False) -> Path:
+    """Write the page for one or more run directories into `out` and return the path of its index.html.
+
+    The same rows give the same bytes. With `single_file` all is inside index.html: for small runs that go by mail.
+    """
+    evidence = gather(runs)
+    folder = Folder(Path(out))
+    inside = Inside()
+    sink: Sink = inside if single_file else folder
+    found = list(boards(evidence))
+    main = chief(evidence, found)
+    sink.data("slices", list(slices(evidence)))
+    core = {
+        "protocols": evidence.protocols,
+        "metrics": [vars(metric) for metric in evidence.metrics],
+        "boards": [{**board.plain(evidence), "verdict": verdict(board)} for board in found],
+        "chief": {name: {"metric": first.metric.name, "model": first.model} for name, (first, *_) in main.items()},
+        "findings": write_findings(evidence, sink),
+        "work": _work(evidence),
+        "browser": write_samples(evidence, sink),
+        "about": _about(evidence),
+    }
+    page = (
+        _environment()
+        .get_template("index.html")
+        .render(
+            title=listed(evidence.names),
+            about=[text for run in evidence.runs if (text := str(run.spec.get("about") or ""))],
+            tested=in_words(evidence),
+            verdicts=[_verdict(evidence, name, speaking) for name, speaking in main.items()],
+            cautions=cautions(evidence, [board for speaking in main.values() for board in speaking]),
+            core=Markup(to_json(core)),  # escaped by to_json: no tag can start in it
+            blocks={name: Markup(text) for name, text in inside.blocks.items()},
+            style=Markup(_asset("style.css")) if single_file else None,
+            scripts=[Markup(_asset(name)) for name in SCRIPTS] if single_file else None,
+            names=SCRIPTS,
+        )
+    )
+    if not single_file:
+        for name in ("style.css", *SCRIPTS):
+            folder.write(f"assets/{name}", _asset(name).encode())
+    folder.write("index.html", page.encode())
+    folder.sweep()
+    return folder.root / "index.html"
+
+
+def _verdict(evidence: Evidence, protocol: str, speaking: Sequence[Board]) -> dict[str, Any]:
+    """What the protocol itself concluded, where it did; then what its chief boards say."""
+    return {
+        "protocol": protocol,
+        "question": evidence.protocols[protocol],
+        "said": verdict_of(evidence, protocol),
+        "boards": [(board.model, verdict(board)) for board in speaking],
+    }
+
+
+def in_words(evidence: Evidence) -> str:
+    """What was tested, in plain words.
+
+    "7 explainers and 3 controls on 2 models (...) over 240 samples of grid: 6 scores, 14,400 rows."
+    """
+    scores = evidence.scores
+    explainers = sorted(scores["explainer"].unique())
+    controls = [name for name in explainers if is_control(name)]
+    models, data = sorted(scores["model"].unique()), sorted(scores["dataset"].unique())
+    who = [_count(len(explainers) - len(controls), "explainer")] if len(controls) < len(explainers) else []
+    who += [_count(len(controls), "control")] if controls else []
+    samples = f"{_count(scores['cluster'].nunique(), 'sample')} of {listed(data)}"
+    rows = f"{_count(len(evidence.metrics), 'score')} each, {len(scores):,} rows in all"
+    on = f"{_count(len(models), 'model')} ({listed(models)})"
+    return f"{' and '.join(who)} on {on}, over {samples}. {rows}."
+
+
+def _count(n: int, what: str) -> str:
+    return f"{n:,} {what}{'' if n == 1 else 's'}"
+
+
+def _work(evidence: Evidence) -> list[dict[str, Any]]:
+    """Seconds of all jobs of a model on a dataset: the honest cost where explainers share passes."""
+    return [
+        {"protocol": protocol, "model": model, "dataset": dataset, "seconds": number(seconds, 4), "explanations": pairs}
+        for (protocol, model, dataset), (seconds, pairs) in sorted(evidence.clock.shared.items())
+    ]
+
+
+def _about(evidence: Evidence) -> dict[str, Any]:
+    runs = [
+        {"name": name, "spec": run.spec, "manifest": {k: run.manifest[k] for k in _SHOWN if k in run.manifest}}
+        for name, run in zip(evidence.names, evidence.runs, strict=True)
+    ]
+    try:
+        made_with = version("karat")
+    except PackageNotFoundError:
+        made_with = ""
+    explainers = _explainers(evidence)
+    said = [*(metric.citation for metric in evidence.metrics), *(explainer["citation"] for explainer in explainers)]
+    sources = {short: text for citation in said for short, text in cited(citation).items()}
+    return {"version": made_with, "runs": runs, "explainers": explainers, "sources": sources}
+
+
+def _explainers(evidence: Evidence) -> list[dict[str, str]]:
+    """What the cards of the explainers say; only names of those that are not installed here."""
+    known = []
+    for name in sorted(evidence.scores["explainer"].unique()):
+        try:
+            card = find("explainer", name.split("(")[0]).card
+            known.append({"name": name, "summary": card.summary, "citation": card.citation})
+        except Exception:  # it may be another's code, absent or broken here: its rows are shown all the same
+            known.append({"name": name, "summary": "", "citation": ""})
+    return known
+
+
+def _environment() -> jinja2.Environment:
+    loader = jinja2.FunctionLoader(lambda name: files("karat.report").joinpath("templates", name).read_text("utf-8"))
+    environment = jinja2.Environment(
+        loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
+    )
+    environment.filters["prose"] = prose
+    return environment
+
+
+def prose(text: str) -> Markup:
+    """Escaped text in which what stands between backticks is code.
+
+    >>> str(prose("`a<b` & c"))
+    '<code>a&lt;b</code> &amp; c'
+    """
+    parts = [
+        Markup("<code>{}</code>").format(part) if k % 2 else escape(part) for k, part in enumerate(text.split("`"))
+    ]
+    return Markup("").join(parts)
+
+
+def _asset(name: str) -> str:
+    text = files("karat.report").joinpath("static", name).read_text("utf-8")
+    assert not re.search(r"</(script|style)", text), f"{name} must be fit to stand inside a page"
+    return text

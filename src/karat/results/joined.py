@@ -1,0 +1,75 @@
+"""`Joined(runs)`: the rows of several runs of one protocol as one, where a costly explainer had a run of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from karat.kernel.errors import BadInput
+from karat.results.run import KEYS, Run
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_WHOLE = ["model", "dataset", "explainer"]
+
+
+@dataclass(frozen=True)
+class Joined(Run):
+    """Reads like its first run, with the rows of all. Where several have a model, data and explainer, the one with the
+    most samples stands, and the first of equals."""
+
+    runs: tuple[Run, ...] = field(default=())
+
+    @classmethod
+    def of(cls, runs: list[Run]) -> Run:
+        """One run as it is; several as one."""
+        names = {run.spec["protocol"]["name"] for run in runs}
+        if len(names) > 1:
+            raise BadInput(f"runs of different protocols cannot be read as one: {', '.join(sorted(names))}.")
+        _same_things(runs)
+        return runs[0] if len(runs) == 1 else cls(runs[0].store, tuple(runs))
+
+    def scores(self) -> pd.DataFrame:
+        import pandas as pd
+
+        frames = [run.scores() for run in self.runs]
+        return pd.concat([frame[new] for frame, new in zip(frames, _chosen(frames), strict=True)], ignore_index=True)
+
+    def details(self, metric: str) -> tuple[pd.DataFrame, np.ndarray[Any, Any]]:
+        """Of the runs whose details are as wide as the widest: others were computed from something else."""
+        import pandas as pd
+
+        found = [run.details(metric) for run in self.runs]
+        width = max(values.shape[1] for _, values in found)
+        found = [(keys, values) for keys, values in found if values.shape[1] == width]
+        new = _chosen([keys for keys, _ in found])
+        keys = pd.concat([keys[mine] for (keys, _), mine in zip(found, new, strict=True)], ignore_index=True)
+        keys = keys.sort_values(list(KEYS), kind="stable")
+        values = np.concatenate([values[mine] for (_, values), mine in zip(found, new, strict=True)])[keys.index]
+        return keys.reset_index(drop=True), values
+
+
+def _chosen(frames: list[pd.DataFrame]) -> list[np.ndarray[Any, Any]]:
+    """Of each frame, the rows of those models, data and explainers of which it is the first to have most samples."""
+    import pandas as pd
+
+    sizes = pd.concat([frame.groupby(_WHOLE)["sample"].nunique() for frame in frames], axis=1, keys=range(len(frames)))
+    best = sizes.fillna(0).idxmax(axis=1)
+    return [best.reindex(pd.MultiIndex.from_frame(frame[_WHOLE])).to_numpy() == k for k, frame in enumerate(frames)]
+
+
+def _same_things(runs: list[Run]) -> None:
+    """Models and data that go by one name must be one thing, and seeds one seed."""
+    for kind in ("models", "datasets"):
+        known: dict[str, Any] = {}
+        for run in runs:
+            for name, revision in run.manifest[kind].items():
+                if known.setdefault(name, revision) != revision:
+                    raise BadInput(
+                        f"runs cannot be read as one: {name} is {known[name]} in one and {revision} in another."
+                    )
+    if len(seeds := {run.manifest["seed"] for run in runs}) > 1:
+        raise BadInput(f"runs of different seeds cannot be read as one: {', '.join(map(str, sorted(seeds)))}.")

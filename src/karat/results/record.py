@@ -1,0 +1,108 @@
+"""`record(run, out)`: a finished run without its maps, small enough for a repository, and read like any run."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import safetensors.numpy
+
+from karat.kernel.errors import BadInput
+from karat.results.run import KEYS, Run, ShardView
+from karat.results.store import Store
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SCORES, DETAILS = "scores.parquet", "details.safetensors"
+HASHES = "recorded"  # in the manifest: sha256 of scores and details, by name; other files have seals
+_KEPT = ("spec.json", "findings.json")
+
+
+class Record(Run):
+    """What `record` wrote. Values are rounded to float32; maps are gone, so a page has tables but no samples.
+
+    The manifest has the hashes of scores and details (those of older records have none).
+    """
+
+    def scores(self) -> pd.DataFrame:
+        import pandas as pd
+        import pyarrow as pa
+
+        try:
+            frame = pd.read_parquet(io.BytesIO(self._whole(SCORES)))
+        except (pa.ArrowException, OSError, ValueError, KeyError):
+            raise self._altered(SCORES) from None
+        named = {name: "object" for name, kind in frame.dtypes.items() if str(kind) == "category"}
+        return frame.astype({**named, "value": np.float64})
+
+    def details(self, metric: str) -> tuple[pd.DataFrame, np.ndarray[Any, Any]]:
+        """Rows of the kept metric in the order of `scores`."""
+        try:
+            listed = DETAILS in self.manifest.get(HASHES, {}) or self.store.exists(DETAILS)
+            kept = safetensors.numpy.load(self._whole(DETAILS)) if listed else {}
+        except (safetensors.SafetensorError, ValueError, KeyError):
+            raise self._altered(DETAILS) from None
+        scores = self.scores()
+        if metric not in kept:
+            return scores.loc[[], list(KEYS)], np.empty((0, 0), np.float32)
+        rows = scores[scores["metric"] == metric].sort_values(list(KEYS), kind="stable")
+        return rows.loc[:, list(KEYS)].reset_index(drop=True), kept[metric]
+
+    def shards(self) -> Iterator[ShardView]:
+        return iter(())
+
+    def damaged(self) -> list[str]:
+        known = self.manifest.get(HASHES, {})
+        return [name for name in known if not self.store.exists(name) or _hash(self.store.read(name)) != known[name]]
+
+    def _whole(self, name: str) -> bytes:
+        if not self.store.exists(name):
+            raise BadInput(f"{self.path}/{name} is missing. Take it from where it was kept again.")
+        data = self.store.read(name)
+        if self.manifest.get(HASHES, {}).get(name, _hash(data)) != _hash(data):
+            raise self._altered(name)
+        return data
+
+    def _altered(self, name: str) -> BadInput:
+        return BadInput(f"{self.path}/{name} was altered after it was recorded. Take it from where it was kept again.")
+
+
+def record(run: Run, out: str | Path, details: tuple[str, ...] = ()) -> Record:
+    """Write scores in one file, the named details in another, and what the run says about itself."""
+    import pandas as pd
+
+    store = Store(out)
+    scores = run.scores()
+    names = [name for name, kind in scores.dtypes.items() if str(kind) == "object"]
+    buffer = io.BytesIO()
+    scores.astype({**dict.fromkeys(names, "category"), "value": np.float32}).to_parquet(
+        buffer, index=False, compression="zstd", compression_level=15
+    )
+    files = {SCORES: buffer.getvalue()}
+    arrays = {}
+    for metric in details:
+        keys, values = run.details(metric)
+        if not len(keys):
+            raise BadInput(f"{run.path}: there are no details of {metric}.")
+        rows = pd.MultiIndex.from_frame(scores.loc[scores["metric"] == metric, list(KEYS)].sort_values(list(KEYS)))
+        places = pd.MultiIndex.from_frame(keys.loc[:, list(KEYS)]).get_indexer(rows)
+        found = np.where((places >= 0)[:, None], values[places], np.nan)  # a failure has none
+        arrays[metric] = np.ascontiguousarray(found, dtype=np.float16)
+    if arrays:
+        files[DETAILS] = safetensors.numpy.save(arrays)
+    for name, data in files.items():
+        store.write(name, data)
+    for name in _KEPT:
+        if run.store.exists(name):
+            store.write_json(name, run.store.read_json(name))
+    store.write_json("manifest.json", {**run.manifest, HASHES: {name: _hash(data) for name, data in files.items()}})
+    return Record(store)
+
+
+def _hash(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()

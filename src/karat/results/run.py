@@ -1,0 +1,213 @@
+"""`load_run(path)`: a finished or growing run, read back as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import safetensors.numpy
+
+from karat.kernel.errors import BadInput
+from karat.kernel.finding import Finding
+from karat.results.shard import DETAIL, read_shard
+from karat.results.store import Store
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, eq=False)
+class ShardView:
+    """One shard: sample ids by position, cells (id, place, fields), metrics in the protocol's order; maps on demand."""
+
+    store: Store
+    samples: list[str]
+    cells: list[dict[str, Any]]
+    metrics: list[str]
+    attributions: str  # name of the file that keeps the maps, "" where none were kept
+
+    def maps(self) -> dict[str, dict[int, dict[str, Any]]]:
+        """cell → sample position → {"visual": (h, w), "words": ..., "pairs": ...}; empty where the file is gone."""
+        kept: dict[str, dict[int, dict[str, Any]]] = {}
+        for (cell, position, part), values in self._kept():
+            if position != DETAIL:
+                kept.setdefault(cell, {}).setdefault(int(position), {})[part] = values
+        return kept
+
+    def details(self) -> dict[str, dict[str, Any]]:
+        """cell → metric → what its values were computed from, (n, k)."""
+        kept: dict[str, dict[str, Any]] = {}
+        for (cell, position, metric), values in self._kept():
+            if position == DETAIL:
+                kept.setdefault(cell, {})[metric] = values
+        return kept
+
+    def _kept(self) -> Iterator[tuple[list[str], Any]]:
+        data = self.store.read_shard(self.attributions) if self.attributions else None
+        for key, values in (safetensors.numpy.load(data) if data else {}).items():
+            yield key.split("/", 2), values
+
+
+COLUMNS = (
+    "cell", "protocol", "model", "dataset", "explainer", "metric", "sample", "answer",
+    "expected", "probability", "value", "status", "reason", "passes",
+)  # fmt: skip
+
+KEYS = ("model", "dataset", "explainer", "sample")  # what tells the details of one metric apart
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a run directory holds. Rows of cells that the present spec no longer asks for are left out."""
+
+    store: Store
+
+    @property
+    def path(self) -> Path | str:
+        """Where it lies: a directory, or an fsspec URL."""
+        return self.store.root
+
+    @cached_property
+    def spec(self) -> dict[str, Any]:
+        return dict(self.store.read_json("spec.json"))
+
+    @cached_property
+    def manifest(self) -> dict[str, Any]:
+        return dict(self.store.read_json("manifest.json"))
+
+    def findings(self) -> list[Finding]:
+        """What the protocol concluded when the run was last completed."""
+        if not self.store.exists("findings.json"):
+            return []
+        try:
+            return [Finding.read(data) for data in self.store.read_json("findings.json")]
+        except (KeyError, TypeError, ValueError, AttributeError):  # its seal is gone, too
+            raise BadInput(
+                f"{self.path}/findings.json holds no findings. Running the same command again writes it anew."
+            ) from None
+
+    def events(self) -> Iterator[dict[str, Any]]:
+        return self.store.lines("events.jsonl")
+
+    def damaged(self) -> list[str]:
+        """Score shards whose content is not what their name promises."""
+        return [name for name in self.store.shards("scores", ".parquet") if self.store.read_shard(name) is None]
+
+    def cells(self) -> dict[str, dict[str, Any]]:
+        """Every cell that is done, by id: its place, its fields and the shards that hold it."""
+        done: dict[str, dict[str, Any]] = {}
+        for name in self.store.shards("scores", ".parquet"):
+            shard = read_shard(self.store, name)
+            if shard is None:
+                continue
+            about, _ = shard
+            for cell in about["cells"]:
+                done.setdefault(cell["id"], {**cell, "scores": name, "attributions": about["attributions"]})
+        return done
+
+    def scores(self) -> pd.DataFrame:
+        """One row per sample × explainer × metric: value (NaN where there is none), status, reason, passes, meta.*"""
+        import pandas as pd
+
+        if damaged := self.damaged():
+            raise BadInput(
+                f"{self.path}: damaged (content and name differ): {', '.join(damaged[:3])}. "
+                "Run the same `karat run` again: it computes exactly the missing cells anew."
+            )
+        wanted = set(self.manifest["cells"])
+        frames: list[pd.DataFrame] = []
+        seen: set[str] = set()
+        for name in self.store.shards("scores", ".parquet"):
+            shard = read_shard(self.store, name)
+            assert shard is not None  # `damaged` was empty
+            about, table = shard
+            fresh = {cell["id"] for cell in about["cells"]} & wanted - seen
+            seen |= fresh
+            if fresh:
+                frame = table.to_pandas()
+                frames.append(frame if len(fresh) == len(about["cells"]) else frame[frame["cell"].isin(fresh)])
+        if not frames:
+            return pd.DataFrame(columns=list(COLUMNS))
+        scores = pd.concat([_plain(frame) for frame in frames], ignore_index=True)
+        # The order of rows must not depend on which worker wrote which shard first.
+        return scores.sort_values(
+            ["protocol", "model", "dataset", "explainer", "sample", "metric"], kind="stable", ignore_index=True
+        )
+
+    def shards(self) -> Iterator[ShardView]:
+        """Shard by shard, each file read once: for whoever goes through a whole run."""
+        for name in self.store.shards("scores", ".parquet"):
+            shard = read_shard(self.store, name)
+            if shard is not None:
+                about, table = shard
+                metrics = table.column("metric").unique().to_pylist()
+                yield ShardView(self.store, about["samples"], about["cells"], metrics, about["attributions"])
+
+    def details(self, metric: str) -> tuple[pd.DataFrame, np.ndarray[Any, Any]]:
+        """What a metric's values were computed from: keys (model, dataset, explainer, sample) and an array (n, k)."""
+        import pandas as pd
+
+        wanted, seen = set(self.manifest["cells"]), set[str]()
+        keys: list[pd.DataFrame] = []
+        parts: list[np.ndarray[Any, Any]] = []
+        for shard in self.shards():
+            details = shard.details()
+            for cell in shard.cells:
+                detail = details.get(cell["id"], {}).get(metric)
+                if detail is None or cell["id"] in seen or cell["id"] not in wanted:
+                    continue
+                seen.add(cell["id"])
+                _, model, explainer, dataset, *_ = cell["place"]
+                keys.append(pd.DataFrame({"model": model, "dataset": dataset, "explainer": explainer,
+                                          "sample": shard.samples}))  # fmt: skip
+                parts.append(detail)
+        if not parts:
+            return pd.DataFrame(columns=list(KEYS)), np.empty((0, 0), np.float32)
+        frame, values = pd.concat(keys, ignore_index=True), np.concatenate(parts)
+        order = frame.sort_values(list(KEYS), kind="stable").index.to_numpy()
+        return frame.loc[order].reset_index(drop=True), values[order]
+
+    def attributions(self, cell: str) -> dict[int, dict[str, Any]]:
+        """Kept maps of one cell: sample position → {"visual": (h, w), "words": ...}, each at most 1 in size."""
+        entry = self.cells().get(cell)
+        if entry is None:
+            raise BadInput(f"{self.path} has no finished cell {cell!r}. `karat status {self.path}` lists them.")
+        if not entry["attributions"]:
+            return {}
+        data = self.store.read_shard(entry["attributions"])
+        if data is None:
+            raise BadInput(
+                f"{entry['attributions']} is missing or damaged; delete the cell's shard and run again to rebuild it."
+            )
+        kept: dict[int, dict[str, Any]] = {}
+        for key, values in safetensors.numpy.load(data).items():
+            owner, position, part = key.split("/", 2)
+            if owner == cell and position != DETAIL:
+                kept.setdefault(int(position), {})[part] = values
+        return kept
+
+
+def load_run(path: str | Path) -> Run:
+    """A run by its directory.
+
+    >>> load_run("nowhere")
+    Traceback (most recent call last):
+    karat.kernel.errors.BadInput: nowhere is not a run directory. `karat run SPEC --out nowhere` makes one.
+    """
+    from karat.results.record import SCORES, Record
+
+    run = Run(Store(path))
+    if run.store.exists(SCORES):
+        return Record(run.store)
+    if not run.store.exists("manifest.json"):
+        raise BadInput(f"{path} is not a run directory. `karat run SPEC --out {path}` makes one.")
+    return run
+
+
+def _plain(frame: pd.DataFrame) -> pd.DataFrame:
+    """Categories differ from shard to shard; plain columns join."""
+    return frame.astype({name: "object" for name, kind in frame.dtypes.items() if str(kind) == "category"})

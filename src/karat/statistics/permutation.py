@@ -1,0 +1,98 @@
+"""Permutation tests of a mean difference: no distribution assumed, only that labels could have been exchanged."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from karat.kernel.errors import BadInput
+from karat.statistics.bootstrap import cluster_sums
+from karat.statistics.estimate import columns_without_missing
+
+Alternative = Literal["greater", "less", "two-sided"]
+
+_EXACT = 14  # pairs up to which all sign patterns are tried
+
+
+@dataclass(frozen=True)
+class Permutation:
+    """`difference` is mean(first) - mean(second); p is exact where every labelling was tried."""
+
+    difference: float
+    p: float
+    exact: bool
+    n: int
+    n_dropped: int
+
+
+def sign_flip_test(
+    first: npt.ArrayLike,
+    second: npt.ArrayLike,
+    *,
+    rng: np.random.Generator,
+    alternative: Alternative = "two-sided",
+    clusters: npt.ArrayLike | None = None,
+    resamples: int = 9999,
+) -> Permutation:
+    """Paired test: under no difference the two scores of a pair could be swapped. Incomplete pairs are left out.
+
+    With `clusters` all pairs of a cluster swap together. p counts the labelling seen, so it is never zero.
+    """
+    (a, b), keep = columns_without_missing(first, second, name="sign_flip_test")
+    dropped = len(keep) - len(a)
+    if not len(a):
+        return Permutation(np.nan, np.nan, False, 0, dropped)
+    sums = cluster_sums((a - b)[:, None], clusters, keep)[0][:, 0]
+    g = len(sums)
+    exact = g <= _EXACT
+    if exact:
+        flips = 1 - 2 * ((np.arange(2**g)[:, None] >> np.arange(g)) & 1).astype(np.float64)
+        totals = flips @ sums
+    else:
+        rows = max(1, 4_000_000 // g)
+        parts = [min(rows, resamples - start) for start in range(0, resamples, rows)]
+        totals = np.concatenate([(1 - 2.0 * rng.integers(0, 2, size=(r, g))) @ sums for r in parts])
+    p = _share(totals, float(sums.sum()), alternative, float(np.abs(sums).sum()), counted=exact)
+    return Permutation(float((a - b).mean()), p, exact, len(a), dropped)
+
+
+def shuffle_test(
+    first: npt.ArrayLike,
+    second: npt.ArrayLike,
+    *,
+    rng: np.random.Generator,
+    alternative: Alternative = "two-sided",
+    resamples: int = 9999,
+) -> Permutation:
+    """Two independent groups: under no difference any row could have been in either. NaN rows are left out."""
+    a, b = (columns_without_missing(column, name="shuffle_test")[0][0] for column in (first, second))
+    dropped = len(np.atleast_1d(first)) + len(np.atleast_1d(second)) - len(a) - len(b)
+    if not len(a) or not len(b):
+        return Permutation(np.nan, np.nan, False, len(a) + len(b), dropped)
+    pooled = np.concatenate([a, b])
+    pooled_mean = float(pooled.mean())
+    centred = pooled - pooled_mean
+    totals = np.array([rng.permutation(centred)[: len(a)].sum() for _ in range(resamples)])
+    seen = float(centred[: len(a)].sum())  # with the pooled mean fixed, the sum of one group orders the differences
+    p = _share(totals, seen, alternative, float(np.abs(centred).sum()), counted=False)
+    return Permutation(float(a.mean() - b.mean()), p, False, len(pooled), dropped)
+
+
+def _share(
+    totals: npt.NDArray[np.float64], seen: float, alternative: Alternative, size: float, *, counted: bool
+) -> float:
+    """Share of labellings at least as extreme as the one seen; sums that differ by rounding only count as equal."""
+    slack = 1e-12 * size
+    if alternative == "greater":
+        extreme = totals >= seen - slack
+    elif alternative == "less":
+        extreme = totals <= seen + slack
+    elif alternative == "two-sided":
+        extreme = np.abs(totals) >= abs(seen) - slack
+    else:
+        raise BadInput(f"alternative must be greater, less or two-sided, got {alternative!r}.")
+    extra = 0 if counted else 1
+    return float((np.count_nonzero(extreme) + extra) / (len(totals) + extra))

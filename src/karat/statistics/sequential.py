@@ -1,0 +1,175 @@
+"""Racing explainers: look after every sample, stop when the order is settled, and still keep the error rate.
+
+A fixed-n test looked at again and again finds differences that are not there. Here each pair of explainers has two
+players who start with one coin and bet on the next paired difference, one that the first is better, one that the
+second is. Where a player's claim is false, no betting scheme makes money on average, so (Ville) the chance that the
+coin ever grows 1/a-fold is at most a, at whatever moment one looks or stops. Only bounded scores are assumed, and that
+the samples come in random order.
+
+A player spreads the coin over fixed bets of many sizes (a mixture), since the best size depends on the spread of the
+differences, which is not known. The bet on "mean above m" multiplies it by 1 + kappa (x / m - 1) for x in [0, 1].
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from karat.kernel.card import Direction
+from karat.kernel.errors import BadInput
+from karat.statistics.bootstrap import Floats
+from karat.statistics.estimate import Estimate, columns_without_missing
+
+_BETS = np.geomspace(0.004, 0.99, 12)
+
+Statistic = Literal["mean", "wins"]
+
+
+@dataclass(frozen=True)
+class Race:
+    """Where each pair stands. `table` is indexed by (first, second) with
+
+    winner      the better explainer, "tie" (difference within the margin), or None while unsettled
+    settled_at  rows of the score table seen when it was settled; missing while unsettled
+    difference  mean of first - second so far (scores, or wins: +1, 0, -1)
+    n           pairs used;  n_dropped  rows where either score is missing
+    e_value     largest wealth so far of the luckier player; `needed` settles the pair
+    """
+
+    table: pd.DataFrame
+    needed: float
+    confidence: float
+    seen: int
+
+    @property
+    def settled(self) -> bool:
+        return bool(self.table["winner"].notna().all())
+
+    @property
+    def active(self) -> tuple[str, ...]:
+        """Explainers that still have an unsettled pair: only these need more samples."""
+        open_pairs = self.table.index[self.table["winner"].isna()]
+        return tuple(dict.fromkeys(name for pair in open_pairs for name in pair))
+
+
+def race(
+    scores: pd.DataFrame,
+    score_range: tuple[float, float],
+    direction: Direction = "higher",
+    *,
+    confidence: float = 0.95,
+    margin: float | None = None,
+    statistic: Statistic = "mean",
+) -> Race:
+    """Judge all pairs of columns of scores (samples in the order they were drawn, explainers), NaN where missing.
+
+    With probability `confidence`, no pair is ever called wrongly, over all pairs and all times this is asked on a
+    growing table (Bonferroni over pairs and directions). A pair whose mean difference is shown to lie within
+    +-`margin` is a tie; without a margin, equal explainers never settle. `statistic="wins"` compares how often each
+    is better instead of by how much: far quicker where differences are small beside `score_range`. Give one row per
+    independent sample: average over models first. An explainer may be dropped (NaN) once its pairs are settled.
+    """
+    if not 0 < confidence < 1 or (margin is not None and margin <= 0):
+        raise BadInput(f"race: needs 0 < confidence < 1 and a positive margin; got {confidence}, {margin}.")
+    if direction == "none":
+        raise BadInput("race: this metric has no better direction.")
+    names = [str(name) for name in scores.columns]
+    if len(names) < 2:
+        raise BadInput(f"race: needs at least two explainers, got {names}.")
+    values = scores.to_numpy(dtype=np.float64) * (1.0 if direction == "higher" else -1.0)
+    low, high = sorted((1.0 if direction == "higher" else -1.0) * end for end in score_range)
+    if not low < high or (values < low - 1e-9).any() or (values > high + 1e-9).any():
+        raise BadInput(f"race: scores must lie in score_range {score_range}; the guarantee rests on it.")
+    pairs = list(combinations(range(len(names)), 2))
+    gaps = np.column_stack([values[:, i] - values[:, j] for i, j in pairs])  # (n, pairs), higher = first better
+    half = high - low
+    if statistic == "wins":
+        gaps, half = np.sign(gaps), 1.0
+    needed = np.log(2 * len(pairs) / (1 - confidence))
+    first, second = log_wealth(gaps, 0.0, half), log_wealth(-gaps, 0.0, half)
+    at_first, at_second = _crossing(first, needed), _crossing(second, needed)
+    at_tie = np.full(len(pairs), np.inf)
+    if margin is not None and margin < half:
+        at_tie = np.maximum(
+            _crossing(log_wealth(gaps, -margin, half), needed), _crossing(log_wealth(-gaps, -margin, half), needed)
+        )
+    settled_at = np.minimum(np.minimum(at_first, at_second), at_tie)
+    rows = []
+    for k, (i, j) in enumerate(pairs):
+        n = int(np.count_nonzero(~np.isnan(gaps[:, k])))
+        outcome = {at_tie[k]: "tie", at_second[k]: names[j], at_first[k]: names[i]}  # a winner beats a tie
+        settled = np.isfinite(settled_at[k])
+        sign = 1.0 if direction == "higher" or statistic == "wins" else -1.0
+        difference = sign * float(np.nanmean(gaps[:, k])) if n else np.nan
+        luck = max(first[:, k].max(initial=0.0), second[:, k].max(initial=0.0))
+        rows.append(
+            (
+                outcome[settled_at[k]] if settled else None,
+                int(settled_at[k]) if settled else pd.NA,
+                difference,
+                n,
+                len(gaps) - n,
+                float(np.exp(min(luck, 700.0))),
+            )
+        )
+    index = pd.MultiIndex.from_tuples([(names[i], names[j]) for i, j in pairs], names=["first", "second"])
+    table = pd.DataFrame(rows, index=index, columns=["winner", "settled_at", "difference", "n", "n_dropped", "e_value"])
+    table = table.astype({"winner": object, "settled_at": "Int64"})
+    table["winner"] = table["winner"].where(table["winner"].notna(), None)
+    return Race(table, float(np.exp(needed)), confidence, len(gaps))
+
+
+def anytime_interval(values: npt.ArrayLike, bounds: tuple[float, float], *, confidence: float = 0.95) -> Estimate:
+    """Interval for the mean of bounded values (n,), in the order drawn, that holds at all times at once.
+
+    It contains every mean against which neither player has grown its coin 2 / (1 - confidence)-fold. NaN are left out.
+    """
+    (x,), keep = columns_without_missing(values, name="anytime_interval")
+    low, high = bounds
+    if not low < high or (len(x) and (x.min() < low or x.max() > high)):
+        raise BadInput(f"anytime_interval: values must lie in bounds {bounds}.")
+    dropped = len(keep) - len(x)
+    if not len(x):
+        return Estimate(np.nan, np.nan, low, high, 0, dropped, confidence)
+    unit = (x - low) / (high - low)
+    needed = np.log(2 / (1 - confidence))
+    bottom, top = _lower_bound(unit, needed), 1 - _lower_bound(1 - unit, needed)
+    se = float(x.std(ddof=1) / np.sqrt(len(x))) if len(x) > 1 else np.nan
+    span = high - low
+    return Estimate(float(x.mean()), se, low + span * bottom, low + span * top, len(x), dropped, confidence)
+
+
+def log_wealth(gaps: Floats, null: float, half: float) -> Floats:
+    """Log wealth (n, pairs) after each row of a player who bets that the mean of gaps, in [-half, half], tops `null`.
+
+    A missing gap is a round not played.
+    """
+    m = (null + half) / (2 * half)
+    gain = np.nan_to_num((gaps + half) / (2 * half) / m - 1, nan=0.0)
+    logs = np.cumsum(np.log1p(_BETS[:, None, None] * gain), axis=1)  # (bets, n, pairs)
+    return np.asarray(np.logaddexp.reduce(logs, axis=0) - np.log(len(_BETS)))
+
+
+def _crossing(wealth: Floats, needed: float) -> Floats:
+    """Row number, from 1, at which each column first reaches `needed`; infinite where it never does."""
+    reached = np.vstack([wealth >= needed, np.ones((1, wealth.shape[1]), dtype=bool)])
+    first = reached.argmax(axis=0)
+    return np.where(first < len(wealth), first + 1.0, np.inf)
+
+
+def _lower_bound(unit: Floats, needed: float) -> float:
+    """Largest m in [0, 1] that the player betting on a mean above m has refuted; wealth falls as m rises."""
+    low, high = 0.0, float(unit.mean())
+    for _ in range(50):
+        m = (low + high) / 2
+        if m <= 0:
+            break
+        logs = np.log1p(_BETS[:, None] * (unit / m - 1)).sum(axis=1)
+        refuted = np.logaddexp.reduce(logs) - np.log(len(_BETS)) >= needed
+        low, high = (m, high) if refuted else (low, m)
+    return low

@@ -1,1 +1,0 @@
-"""An explainer, a metric and a dataset for Assay."""

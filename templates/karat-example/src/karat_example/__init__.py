@@ -1,0 +1,1 @@
+"""An explainer, a metric and a dataset for Karat."""

@@ -1,0 +1,28 @@
+"""Cells keep their identity: what a recorded spec plans today are the cells that its record was made of."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import karat
+from karat.engine.plan import plan
+from karat.kernel.identity import source
+from karat.kernel.registry import KINDS, registered
+from karat.kernel.spec import Spec
+from karat.results import load_run
+
+RECORDED = Path(karat.__file__).parent / "recorded"
+
+
+@pytest.mark.parametrize("name", ["audit", "deletion", "dose", "synergy"])
+def test_a_recorded_spec_plans_the_recorded_cells(name: str) -> None:
+    run = load_run(RECORDED / name)
+    planned = plan(Spec.model_validate(run.spec))
+    assert {cell.id for cell in planned.cells} == set(run.manifest["cells"])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_own_parts_are_told_by_version_and_not_by_their_files(kind: str) -> None:
+    assert {name: source(cls) for name, cls in registered(kind).items()} == dict.fromkeys(registered(kind), "")
