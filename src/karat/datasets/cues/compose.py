@@ -1,0 +1,121 @@
+"""Composing: a photograph with a tag, a frame and a sticker laid over it, and the pixels that each of them takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from karat.datasets.cues.layout import Layout, Window
+from karat.datasets.cues.letters import ink
+from karat.datasets.cues.photographs import Photograph
+from karat.datasets.cues.stickers import OUTLINES, SCALE
+from karat.datasets.cues.world import COLOURS, Votes, World
+from karat.kernel.typing import Image, Mask
+
+_PAPER, _INK = np.array([250.0, 248.0, 240.0]), np.array([25.0, 25.0, 30.0])
+_GREY, _WHITE = np.full(3, 128.0), np.full(3, 255.0)
+_EDGE = 0.06  # a dark line around tag and sticker, in shares of the tag's height and the sticker's half size
+
+Canvas = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Picture:
+    """`pixels` maps "content", "tag", "frame" and "sticker" to the pixels they show on: disjoint, None left out."""
+
+    image: Image
+    pixels: Mapping[str, Mask]
+    hidden: float  # share of the object in the window that tag, frame and sticker cover
+
+
+def compose(photograph: Photograph, window: Window, layout: Layout, votes: Votes, world: World) -> Picture:
+    """Everything at its place, the object in the half that `side` says."""
+    image, mask = _photograph(photograph, window, world.pixels, mirrored=votes["side"] is False)
+    canvas = image.astype(np.float64)
+    pixels: dict[str, Mask] = {}
+    for name, draw in (("frame", _draw_frame), ("tag", _draw_tag), ("sticker", _draw_sticker)):
+        value = world.value(name, votes[name])
+        if value is not None:
+            pixels[name] = draw(canvas, value, layout, world)
+    over = np.zeros_like(mask)
+    for cover in pixels.values():
+        over |= cover
+    total = int(mask.sum())
+    pixels["content"] = mask & ~over
+    shown = np.asarray(np.clip(np.rint(canvas), 0, 255), dtype=np.uint8)
+    return Picture(shown, pixels, float((mask & over).sum() / total) if total else 1.0)
+
+
+def _photograph(photograph: Photograph, window: Window, pixels: int, mirrored: bool) -> tuple[Image, Mask]:
+    from PIL import Image as Pillow
+
+    image, mask = photograph.image, photograph.mask
+    if window.flipped:
+        image, mask = image[:, ::-1], mask[:, ::-1]
+    more = int(np.ceil(max(0.0, -window.left, -window.top, *(
+        start + window.size - length for start, length in zip((window.top, window.left), mask.shape, strict=True)
+    ))))  # fmt: skip  # below the frame the photograph goes on as its mirror image
+    image, mask = np.pad(image, ((more, more), (more, more), (0, 0)), mode="symmetric"), np.pad(mask, more)
+    left, top = window.left + more, window.top + more
+    box = (left, top, left + window.size, top + window.size)
+    shown = np.asarray(
+        Pillow.fromarray(np.ascontiguousarray(image)).resize((pixels, pixels), Pillow.Resampling.BICUBIC, box)
+    )
+    cover = Pillow.fromarray(np.ascontiguousarray(mask).astype(np.uint8) * 255)
+    inside = np.asarray(cover.resize((pixels, pixels), Pillow.Resampling.BILINEAR, box)) >= 128
+    return (shown[:, ::-1], inside[:, ::-1]) if mirrored else (shown, inside)
+
+
+def _draw_frame(canvas: Canvas, value: str, layout: Layout, world: World) -> Mask:
+    colour = _faded(np.array(COLOURS[value], dtype=np.float64), _GREY, world.contrast)
+    width = max(round(world.frame_width * world.pixels), 1)
+    mask = np.ones(canvas.shape[:2], dtype=np.bool_)
+    mask[width:-width, width:-width] = False
+    canvas[mask] = colour
+    return mask
+
+
+def _draw_tag(canvas: Canvas, value: str, layout: Layout, world: World) -> Mask:
+    rows, columns = _places(world.pixels)
+    u, v = (columns - layout.tag[0]) / world.tag_width, (rows - layout.tag[1]) / world.tag_height
+    # Distance to the edge of the box in shares of its height, below 0 inside.
+    distance = np.maximum((np.abs(u - 0.5) - 0.5) * world.tag_width / world.tag_height, np.abs(v - 0.5) - 0.5)
+    soft = world.tag_height * world.pixels
+    box, edge = np.clip(0.5 - distance * soft, 0, 1), np.clip(0.5 + (distance + _EDGE) * soft, 0, 1)
+    letters = ink(value, max(map(len, world.tags)), v, u)
+    paint = _mixed(_PAPER, _faded(_INK, _PAPER, world.contrast), np.maximum(letters, edge))
+    canvas[:] = _mixed(canvas, paint, box)
+    return box > 0
+
+
+def _draw_sticker(canvas: Canvas, value: str, layout: Layout, world: World) -> Mask:
+    """A round white badge with a coloured shape on it: the badge is the same for all shapes, and so is its region."""
+    rows, columns = _places(world.pixels)
+    x, y = (columns - layout.sticker[0]) * 2 / world.sticker_size, (rows - layout.sticker[1]) * 2 / world.sticker_size
+    u, v = (np.cos(layout.angle) * x + np.sin(layout.angle) * y, np.cos(layout.angle) * y - np.sin(layout.angle) * x)
+    soft = world.sticker_size * world.pixels / 2
+    badge = np.clip(0.5 - (np.hypot(x, y) - 1) * soft, 0, 1)
+    edge = np.clip(0.5 + (np.hypot(x, y) - 1 + _EDGE) * soft, 0, 1)
+    shape = np.clip(0.5 - OUTLINES[value](u / SCALE, v / SCALE) * SCALE * soft, 0, 1)
+    colour = _faded(np.array(COLOURS[layout.colour], dtype=np.float64), _WHITE, world.contrast)
+    paint = _mixed(_mixed(_WHITE, colour, shape), _faded(_INK, _WHITE, world.contrast), edge)
+    canvas[:] = _mixed(canvas, paint, badge)
+    return badge > 0
+
+
+def _places(pixels: int) -> tuple[Canvas, Canvas]:
+    """(rows, columns) of the pixels' centres, 0 to 1."""
+    at = (np.arange(pixels) + 0.5) / pixels
+    rows, columns = np.meshgrid(at, at, indexing="ij")
+    return rows, columns
+
+
+def _faded(colour: Canvas, towards: Canvas, contrast: float) -> Canvas:
+    return towards + (colour - towards) * contrast
+
+
+def _mixed(below: Canvas, above: Canvas, cover: Canvas) -> Canvas:
+    return below + (above - below) * cover[..., None]

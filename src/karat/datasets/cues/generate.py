@@ -1,0 +1,58 @@
+"""`generate`: photographs with independent cues, balanced within blocks, the same bytes for the same seed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from karat.datasets.cues.factorial import votes_at
+from karat.datasets.cues.layout import make_layout
+from karat.datasets.cues.photographs import Photographs, open_photographs
+from karat.datasets.cues.question import TEMPLATES
+from karat.datasets.cues.sample import CueSample, Scene, assemble
+from karat.datasets.cues.world import World
+from karat.kernel.errors import BadInput
+from karat.kernel.identity import generator
+from karat.kernel.roles import Dataset
+
+
+def generate(
+    n: int,
+    seed: int = 0,
+    images: str | Path | Mapping[str, Any] | Dataset | Photographs | None = None,
+    world: World | None = None,
+    start: int = 0,
+) -> list[CueSample]:
+    """Samples number `start` to `start + n` of the set of that seed.
+
+    - `images`: where the photographs come from; None are the 48 that ship with Karat, a path is a folder in the layout
+      of `segmentation/folder`, a mapping names a dataset: {"name": "segmentation/voc", "root": ...}.
+    - `world`: values, sizes and contrast of the cues, and the two classes; by default cats and dogs.
+
+    Every photograph comes once before any comes twice.
+
+    >>> first, second = generate(2, seed=1)
+    >>> first.image.shape, first.choices, sorted(first.votes)
+    ((192, 192, 3), ('yes', 'no'), ['content', 'frame', 'side', 'sticker', 'tag', 'word'])
+    """
+    if n < 0 or start < 0:
+        raise BadInput(f"cues: n and start are 0 or more; got n={n}, start={start}.")
+    world = World() if world is None else world
+    photographs = open_photographs(images, world.classes)
+    return [one_sample(position, seed, photographs, world) for position in range(start, start + n)]
+
+
+def one_sample(position: int, seed: int, photographs: Photographs, world: World) -> CueSample:
+    name = f"{seed}-{position:06d}"
+    yes, no = (photographs.get(content, _turn(position, seed, content, photographs)) for content in (True, False))
+    layout = make_layout(yes, no, world, len(TEMPLATES), generator(seed, name, "cues/layout"))
+    return assemble(name, Scene(yes, no, layout, world), votes_at(position, seed, world.untagged))
+
+
+def _turn(position: int, seed: int, content: bool, photographs: Photographs) -> int:
+    """Which photograph of a class a sample has: all of them in a random order, then all again in another."""
+    count = photographs.count(content)
+    lap, place = divmod(position, count)
+    order = generator(seed, f"lap {lap}", f"cues/{'yes' if content else 'no'}").permutation(count)
+    return int(order[place])
