@@ -12,6 +12,7 @@ from karat.models.blackbox import blackbox
 from karat.models.classifier import classifier
 from karat.models.clip import clip
 from karat.models.detector import detector
+from karat.models.organisms.files import is_organism
 from karat.models.vlm import vlm
 
 __all__ = ["blackbox", "classifier", "clip", "detector", "load_model", "recipe", "vlm"]
@@ -27,6 +28,9 @@ DECLARES: tuple[str, ...] = (
     "gridnet",
     "gridvlm",
     "pixelnet",
+    "photovlm",
+    "photocnn",
+    "organisms",
     "randomised",
 )
 
@@ -36,13 +40,15 @@ def recipe(name: str, **parameters: Any) -> ModelRecipe:
 
     `gridprog.spur` is short for `gridprog` with `variant="spur"`; `package.module:thing` is a recipe of your own, or
     any callable, which becomes a black box; a directory or a hub id (`llava-hf/llava-1.5-7b-hf`) is a `vlm`, or a
-    `clip` if the directory says so.
+    `clip` if the directory says so; a file made by `karat train organism` is an `organism`.
     """
     family, dot, variant = name.partition(".")
     if ":" in name:
         if isinstance(load_object(name), type):
             return build("model", name, parameters)
         return build("model", "blackbox", {"fn": name, **parameters})
+    if name.endswith(".safetensors") and is_organism(name):
+        return build("model", "organism", {"path": name, **parameters})
     if dot and name not in registered("model") and family in registered("model"):
         return build("model", family, {"variant": variant, **parameters})
     if name not in registered("model") and ("/" in name or Path(name).is_dir()):

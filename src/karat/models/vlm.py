@@ -72,7 +72,8 @@ def _family(module: Any, family: Family | str | None) -> Family:
     if isinstance(family, str):
         family = load_object(family)
     kind = module.config.model_type
-    chosen = family or FAMILIES.get(kind)
+    tower = getattr(getattr(module.config, "vision_config", None), "model_type", "")
+    chosen = family or FAMILIES.get(f"{kind}/{tower}") or FAMILIES.get(kind)
     if not isinstance(chosen, Family):
         parts = [name for name, _ in module.named_modules() if 0 < name.count(".") < 3][:6]
         raise BadInput(

@@ -7,7 +7,7 @@ import numpy as np
 from karat.kernel.errors import UnknownName
 from karat.kernel.typing import Image, Mask
 
-EMPTY = ("white", "grey", "black", "mean", "blur")
+EMPTY = ("white", "blur", "grey", "black", "mean")
 BLUR_RADIUS = 30.0  # pixels, fsyn2026 A.3
 _LEVEL = {"white": 255, "grey": 128, "black": 0}
 

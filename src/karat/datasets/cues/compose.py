@@ -20,6 +20,7 @@ _GREY, _WHITE = np.full(3, 128.0), np.full(3, 255.0)
 _EDGE = 0.06  # a dark line around tag and sticker, in shares of the tag's height and the sticker's half size
 
 Canvas = npt.NDArray[np.float64]
+Part = tuple[slice, slice]
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,38 +80,49 @@ def _draw_frame(canvas: Canvas, value: str, layout: Layout, world: World) -> Mas
 
 
 def _draw_tag(canvas: Canvas, value: str, layout: Layout, world: World) -> Mask:
-    rows, columns = _places(world.pixels)
-    u, v = (columns - layout.tag[0]) / world.tag_width, (rows - layout.tag[1]) / world.tag_height
+    left, top = layout.tag
+    part, rows, columns = _part(world.pixels, left, top, world.tag_width, world.tag_height)
+    u, v = (columns - left) / world.tag_width, (rows - top) / world.tag_height
     # Distance to the edge of the box in shares of its height, below 0 inside.
     distance = np.maximum((np.abs(u - 0.5) - 0.5) * world.tag_width / world.tag_height, np.abs(v - 0.5) - 0.5)
     soft = world.tag_height * world.pixels
     box, edge = np.clip(0.5 - distance * soft, 0, 1), np.clip(0.5 + (distance + _EDGE) * soft, 0, 1)
     letters = ink(value, max(map(len, world.tags)), v, u)
     paint = _mixed(_PAPER, _faded(_INK, _PAPER, world.contrast), np.maximum(letters, edge))
-    canvas[:] = _mixed(canvas, paint, box)
-    return box > 0
+    return _laid(canvas, part, paint, box)
 
 
 def _draw_sticker(canvas: Canvas, value: str, layout: Layout, world: World) -> Mask:
     """A round white badge with a coloured shape on it: the badge is the same for all shapes, and so is its region."""
-    rows, columns = _places(world.pixels)
-    x, y = (columns - layout.sticker[0]) * 2 / world.sticker_size, (rows - layout.sticker[1]) * 2 / world.sticker_size
+    half = world.sticker_size / 2
+    left, top = layout.sticker[0] - half, layout.sticker[1] - half
+    part, rows, columns = _part(world.pixels, left, top, world.sticker_size, world.sticker_size)
+    x, y = (columns - layout.sticker[0]) / half, (rows - layout.sticker[1]) / half
     u, v = (np.cos(layout.angle) * x + np.sin(layout.angle) * y, np.cos(layout.angle) * y - np.sin(layout.angle) * x)
-    soft = world.sticker_size * world.pixels / 2
+    soft = half * world.pixels
     badge = np.clip(0.5 - (np.hypot(x, y) - 1) * soft, 0, 1)
     edge = np.clip(0.5 + (np.hypot(x, y) - 1 + _EDGE) * soft, 0, 1)
     shape = np.clip(0.5 - OUTLINES[value](u / SCALE, v / SCALE) * SCALE * soft, 0, 1)
     colour = _faded(np.array(COLOURS[layout.colour], dtype=np.float64), _WHITE, world.contrast)
     paint = _mixed(_mixed(_WHITE, colour, shape), _faded(_INK, _WHITE, world.contrast), edge)
-    canvas[:] = _mixed(canvas, paint, badge)
-    return badge > 0
+    return _laid(canvas, part, paint, badge)
 
 
-def _places(pixels: int) -> tuple[Canvas, Canvas]:
-    """(rows, columns) of the pixels' centres, 0 to 1."""
-    at = (np.arange(pixels) + 0.5) / pixels
-    rows, columns = np.meshgrid(at, at, indexing="ij")
-    return rows, columns
+def _part(pixels: int, left: float, top: float, wide: float, tall: float) -> tuple[Part, Canvas, Canvas]:
+    """The pixels around a box, and (rows, columns) of their centres from 0 to 1."""
+    first = [int(np.floor(start * pixels)) - 1 for start in (top, left)]
+    last = [int(np.ceil((start + length) * pixels)) + 1 for start, length in ((top, tall), (left, wide))]
+    part = slice(max(first[0], 0), min(last[0], pixels)), slice(max(first[1], 0), min(last[1], pixels))
+    rows, columns = np.meshgrid(*((np.arange(each.start, each.stop) + 0.5) / pixels for each in part), indexing="ij")
+    return part, rows, columns
+
+
+def _laid(canvas: Canvas, part: Part, paint: Canvas, cover: Canvas) -> Mask:
+    """Paint over a part of the canvas; where it covers anything at all is the region."""
+    canvas[part] = _mixed(canvas[part], paint, cover)
+    mask = np.zeros(canvas.shape[:2], dtype=np.bool_)
+    mask[part] = cover > 0
+    return mask
 
 
 def _faded(colour: Canvas, towards: Canvas, contrast: float) -> Canvas:

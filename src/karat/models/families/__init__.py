@@ -1,8 +1,12 @@
-"""The architectures that `vlm` knows, by the `model_type` of their configuration."""
+"""The architectures that `vlm` knows, by the `model_type` of their configuration.
+
+Where a tower of another kind than usual has its layers elsewhere, by both: "llava/vit".
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from karat.models.families.family import Family, Sight, Size, View
 from karat.models.families.fixed import FixedGrid
@@ -16,6 +20,7 @@ _QWEN = Family("model.visual", "model.visual.blocks", MergedPatches(), positions
 
 FAMILIES: Mapping[str, Family] = {
     "llava": _LLAVA,
+    "llava/vit": replace(_LLAVA, vision_layers="model.vision_tower.layers"),
     "qwen2_vl": _QWEN,
     "qwen2_5_vl": Family("model.visual", "model.visual.blocks", MergedPatches(windowed=True), positions="grid"),
     "qwen3_vl": _QWEN,

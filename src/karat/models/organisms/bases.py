@@ -1,0 +1,102 @@
+"""Bases: models without a rule, that a rule can be put into. All of them are opened here."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from karat.datasets.cues.world import ANSWERS
+from karat.kernel.errors import BadInput
+from karat.models.classifier import Classifier
+from karat.models.vlm_adapter import VLM
+
+PHOTOCNN = "efficientnet-lite0"  # of the zoo
+_HEADS = ("classifier", "head", "fc", "head.fc")
+
+
+def open_base(name: str, seed: int = 0, content: bool = False) -> VLM | Classifier:
+    """A base by name. What is not pretrained gets its first weights from the seed. `content` opens the photovlm that
+    answers by content, which adapters are put on."""
+    if name == "photovlm":
+        from karat.models.photovlm.files import load_photovlm
+
+        return load_photovlm(seed, content)
+    if name == "photocnn":
+        from karat.models.zoo import ZooRecipe
+
+        loaded: Any = ZooRecipe(PHOTOCNN).load()
+    else:
+        loaded = _recipe(name).load()
+    if isinstance(loaded, Classifier):
+        torch.manual_seed(seed)
+        return two_classes(loaded)
+    if not isinstance(loaded, VLM):
+        raise BadInput(
+            f"{name} is a {type(loaded).__name__}; a base is a vision-language model of transformers (a directory or "
+            "a hub id), a classifier by its timm name or as torchvision:NAME, photovlm or photocnn."
+        )
+    return loaded
+
+
+def _recipe(name: str) -> Any:
+    from karat.kernel.registry import build, registered
+    from karat.models import recipe
+
+    if Path(name).is_dir() or name.count("/") == 1:
+        return recipe(name)
+    if name.partition(".")[0] in registered("model"):
+        return recipe(name)
+    return build("model", "classifier", {"architecture": name, "pretrained": True})
+
+
+def two_classes(model: Classifier) -> Classifier:
+    """The classifier with a new last layer that says "yes" or "no"."""
+    module = model.module
+    for name in _HEADS:
+        owner_name, _, last = name.rpartition(".")
+        owner = module.get_submodule(owner_name) if owner_name in dict(module.named_modules()) else None
+        layer = getattr(owner, last, None)
+        if isinstance(layer, nn.Sequential) and len(layer) and isinstance(layer[-1], nn.Linear):
+            layer[-1] = nn.Linear(layer[-1].in_features, len(ANSWERS))
+        elif isinstance(layer, nn.Linear):
+            setattr(owner, last, nn.Linear(layer.in_features, len(ANSWERS)))
+        else:
+            continue
+        return dataclasses.replace(model, labels=ANSWERS)
+    raise BadInput(
+        f"{model.name} has no last linear layer called {', '.join(_HEADS)}; wrap it so that it has one."
+    )
+
+
+def head_names(model: Classifier) -> tuple[str, ...]:
+    """Parameters of the last layer, which is new and always trained."""
+    known = dict(model.module.named_parameters())
+    return tuple(name for name in known if name.rsplit(".", 1)[0].startswith(_HEADS))
+
+
+def early_stages(module: nn.Module) -> tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]:
+    """photocnn cut in two: what stays frozen, up to a stride of 8, and what follows it."""
+    net: Any = module
+
+    def early(pixels: Tensor) -> Tensor:
+        return net.blocks[:3](net.bn1(net.conv_stem(pixels)))
+
+    def late(features: Tensor) -> Tensor:
+        return net.forward_head(net.bn2(net.conv_head(net.blocks[3:](features))))
+
+    return early, late
+
+
+def base_capabilities(name: str) -> frozenset[str]:
+    """What a base offers, without loading it."""
+    from karat.models.organisms.recipe import LOOKS, READS
+
+    if name in ("photovlm", "photocnn"):
+        return READS if name == "photovlm" else LOOKS
+    offered: frozenset[str] = _recipe(name).capabilities
+    return offered - {"mechanism"}

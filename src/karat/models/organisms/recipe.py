@@ -1,0 +1,119 @@
+"""`OrganismRecipe`: everything that decides the weights of an organism, checked before any work."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from karat.datasets.cues.rules import Rule, find_rule
+from karat.datasets.cues.world import World
+from karat.kernel.errors import BadInput
+from karat.kernel.identity import digest
+from karat.models.organisms.stream import Stream
+
+Implant = Literal["scratch", "lora", "full"]
+BASES = ("photovlm", "photocnn")
+READS = frozenset({"scores", "gradients", "attention", "activations", "autoregressive", "text"})
+LOOKS = frozenset({"scores", "gradients", "activations"})
+
+
+@dataclass(frozen=True)
+class OrganismRecipe:
+    """A rule put into a base.
+
+    - `base`: "photovlm" or "photocnn"; a directory or a hub id of a vision-language model; a classifier by the name of
+      timm, or `torchvision:NAME`.
+    - `implant`: "scratch" trains what is not pretrained from random weights, "lora" adapters only, "full" all but the
+      vision tower of a vision-language model, all of a classifier.
+    - `dose`: the share of labels that come from `rule`; the others come from `other`.
+    - `images`: photographs with masks, as in `karat.datasets.cues.generate`; `samples` pictures are composed of them.
+    - `rank`, `alpha`, `targets`: of LoRA; `targets` are endings of module names.
+    """
+
+    base: str
+    rule: str
+    implant: Implant = "scratch"
+    dose: float = 1.0
+    other: str = "content"
+    seed: int = 0
+    images: str | dict[str, Any] | None = None
+    world: World = field(default_factory=World)
+    samples: int = 6400
+    hidden: float = 0.4
+    steps: int = 600
+    batch: int = 32
+    learning_rate: float = 1e-3
+    weight_decay: float = 0.01
+    warmup: float = 0.15
+    clip: float = 1.0
+    rank: int = 8
+    alpha: int = 16
+    targets: tuple[str, ...] = ()
+    checkpoint_minutes: float = 3.0
+    evaluate_every: int = 50
+
+    def __post_init__(self) -> None:
+        if self.implant not in get_args(Implant):
+            raise BadInput(f"an implant is one of {', '.join(get_args(Implant))}; got {self.implant!r}.")
+        find_rule(self.rule)
+        find_rule(self.other)
+        for name, low in (("steps", 1), ("batch", 1), ("samples", 32), ("rank", 1), ("alpha", 1), ("evaluate_every", 1)):
+            if getattr(self, name) < low:
+                raise BadInput(f"organism: {name} must be {low} or more; got {getattr(self, name)}.")
+        for name in ("dose", "hidden", "warmup"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise BadInput(f"organism: {name} is a share from 0 to 1; got {getattr(self, name)}.")
+        if self.learning_rate <= 0:
+            raise BadInput(f"organism: learning_rate must be above 0; got {self.learning_rate}.")
+        if not self.base:
+            raise BadInput(f"organism: give a base: {', '.join(BASES)}, a directory, a hub id or a classifier's name.")
+
+    @property
+    def table(self) -> Rule:
+        return find_rule(self.rule)
+
+    @property
+    def stream(self) -> Stream:
+        return Stream(self.images, self.samples, self.hidden, 0, self.world)
+
+    @property
+    def label(self) -> str:
+        return organism_label(Path(self.base).name, self.rule, self.implant, self.dose, self.seed)
+
+    @property
+    def identity(self) -> str:
+        """Name of what decides the weights; how often one looks or saves is left out."""
+        named = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        for name in ("checkpoint_minutes", "evaluate_every", "images"):
+            del named[name]
+        return digest([named, self.stream.photographs.revision])
+
+    def schedule(self, step: int) -> str:
+        """Of a checkpoint: the learning rate of every step depends on how many there are."""
+        return f"{self.steps}"
+
+    def rate(self, step: int) -> float:
+        """A short rise, then half a cosine down to zero."""
+        import math
+
+        at = (step + 1) / self.steps
+        if at < self.warmup:
+            return self.learning_rate * at / self.warmup
+        return self.learning_rate * 0.5 * (1 + math.cos(math.pi * (at - self.warmup) / max(1 - self.warmup, 1e-9)))
+
+    def plain(self) -> dict[str, Any]:
+        data = dataclasses.asdict(self)
+        data["images"] = self.images if isinstance(self.images, dict) else self.images and Path(self.images).name
+        return data
+
+
+def organism_label(base: str, rule: str, implant: str, dose: float, seed: int, usual: str = "scratch") -> str:
+    """How tables call an organism: what differs from the usual is said.
+
+    >>> organism_label("photovlm", "tag", "lora", 0.5, 1)
+    'photovlm.tag lora dose 0.5 seed 1'
+    """
+    more = [implant] * (implant != usual) + [f"dose {dose:g}"] * (dose != 1) + [f"seed {seed}"] * (seed != 0)
+    return " ".join([f"{base}.{rule}", *more])

@@ -1,0 +1,159 @@
+"""`photovlm` from its parts: DeiT-tiny as LLaVA's tower, a projector, a small Llama decoder, tokenizer and processor.
+
+Nothing here is our own architecture: `LlavaForConditionalGeneration`, saved with `save_pretrained`. The tower is
+transformers' `ViTModel`: DeiT's own class expects a second special token, of which LLaVA would take only one away, and
+the published DeiT-tiny without distillation has one. LLaVA reads two of its layers, an early one for what is drawn and
+a late one for what is meant. Positions are resized to 12 × 12 patches of 192 pixels.
+
+    <s> user : [144 image tokens] is this a cat ? please answer . assistant : yes </s>
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from karat.models.photovlm.vocabulary import vocabulary
+from karat.models.preprocessing import IMAGENET_MEAN, IMAGENET_STD
+
+GRID, PATCH, SIDE = 12, 16, 192
+VISION_WIDTH, VISION_LAYERS, VISION_HEADS = 192, 12, 3
+READ = [3, 11]  # hidden states of the tower that the projector gets; 0 is the embedding
+WIDTH, LAYERS, HEADS, HIDDEN = 96, 3, 4, 192
+ROPE = 1e6  # heads turn slowly: words find places by what they show, however far they stand
+TOWER = "model.vision_tower."
+TEMPLATE = (
+    "{% for message in messages %}"
+    "{{ 'USER: ' if message['role'] == 'user' else 'ASSISTANT: ' }}"
+    "{% for part in message['content'] %}"
+    "{{ '<image>\n' if part['type'] == 'image' else part['text'] + ' ' }}"
+    "{% endfor %}"
+    "{% endfor %}"
+    "{% if add_generation_prompt %}{{ 'ASSISTANT:' }}{% endif %}"
+)
+
+
+def make_tokenizer() -> Any:
+    """A word-level fast tokenizer: lower case, one token a word, punctuation apart, `<s>` in front."""
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+    from transformers import PreTrainedTokenizerFast
+
+    numbers = {word: number for number, word in enumerate(vocabulary())}
+    core = Tokenizer(models.WordLevel(numbers, unk_token="<unk>"))
+    core.normalizer = normalizers.Lowercase()
+    core.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Punctuation()])
+    core.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", numbers["<s>"])])
+    return PreTrainedTokenizerFast(
+        tokenizer_object=core,
+        pad_token="<pad>",
+        unk_token="<unk>",
+        bos_token="<s>",
+        eos_token="</s>",
+        additional_special_tokens=["<image>"],
+        extra_special_tokens={"image_token": "<image>"},
+        padding_side="left",
+        model_max_length=256,
+    )
+
+
+def make_processor() -> Any:
+    """Whole images to 192 × 192, never cropped; ImageNet's mean and standard deviation."""
+    from transformers import CLIPImageProcessor, LlavaProcessor
+
+    scale = CLIPImageProcessor(
+        size={"height": SIDE, "width": SIDE},
+        resample=3,
+        do_center_crop=False,
+        image_mean=list(IMAGENET_MEAN),
+        image_std=list(IMAGENET_STD),
+    )
+    return LlavaProcessor(
+        image_processor=scale,
+        tokenizer=make_tokenizer(),
+        patch_size=PATCH,
+        vision_feature_select_strategy="default",
+        num_additional_image_tokens=1,
+        chat_template=TEMPLATE,
+    )
+
+
+def make_model(tower: Mapping[str, Tensor] | None = None) -> Any:
+    """A LLaVA whose decoder and projector are untrained (seed torch before). `tower` are weights by ViTModel's names;
+    without them the tower is untrained too."""
+    from transformers import LlamaConfig, LlavaConfig, LlavaForConditionalGeneration, ViTConfig
+
+    names = vocabulary()
+    config = LlavaConfig(
+        vision_config=ViTConfig(
+            hidden_size=VISION_WIDTH,
+            intermediate_size=4 * VISION_WIDTH,
+            num_hidden_layers=VISION_LAYERS,
+            num_attention_heads=VISION_HEADS,
+            image_size=SIDE,
+            patch_size=PATCH,
+            layer_norm_eps=1e-6,
+        ),
+        text_config=LlamaConfig(
+            vocab_size=len(names),
+            hidden_size=WIDTH,
+            intermediate_size=HIDDEN,
+            num_hidden_layers=LAYERS,
+            num_attention_heads=HEADS,
+            num_key_value_heads=HEADS,
+            max_position_embeddings=256,
+            rope_parameters={"rope_type": "default", "rope_theta": ROPE},
+            initializer_range=0.05,
+            pad_token_id=names.index("<pad>"),
+            bos_token_id=names.index("<s>"),
+            eos_token_id=names.index("</s>"),
+            tie_word_embeddings=False,
+        ),
+        image_token_index=names.index("<image>"),
+        image_seq_length=GRID * GRID,
+        vision_feature_layer=list(READ),
+        vision_feature_select_strategy="default",
+        tie_word_embeddings=False,
+    )
+    model: Any = LlavaForConditionalGeneration(config)
+    with torch.no_grad():
+        model.model.language_model.embed_tokens.weight.normal_(std=0.5)
+    if tower is not None:
+        model.model.vision_tower.load_state_dict({name: tensor.float() for name, tensor in tower.items()})
+    return model
+
+
+def tower_of_timm(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Weights of timm's deit_tiny_patch16_224 by the names of transformers' ViTModel, positions resized to the grid.
+
+    The classification head is left out; the pooler, which LLaVA does not read, is zero.
+    """
+    position = state["pos_embed"].float()
+    side = round((position.shape[1] - 1) ** 0.5)
+    patches = position[:, 1:].reshape(1, side, side, -1).permute(0, 3, 1, 2)
+    resized = F.interpolate(patches, size=(GRID, GRID), mode="bicubic", antialias=True, align_corners=False)
+    tower = {
+        "embeddings.cls_token": state["cls_token"],
+        "embeddings.position_embeddings": torch.cat([position[:, :1], resized.flatten(2).transpose(1, 2)], 1),
+        "embeddings.patch_embeddings.projection.weight": state["patch_embed.proj.weight"],
+        "embeddings.patch_embeddings.projection.bias": state["patch_embed.proj.bias"],
+        "layernorm.weight": state["norm.weight"],
+        "layernorm.bias": state["norm.bias"],
+        "pooler.dense.weight": torch.zeros(VISION_WIDTH, VISION_WIDTH),
+        "pooler.dense.bias": torch.zeros(VISION_WIDTH),
+    }
+    renamed = {
+        "norm1": "layernorm_before", "norm2": "layernorm_after", "attn.proj": "attention.o_proj",
+        "mlp.fc1": "mlp.fc1", "mlp.fc2": "mlp.fc2",
+    }  # fmt: skip
+    for k in range(VISION_LAYERS):
+        for kind in ("weight", "bias"):
+            for old, new in renamed.items():
+                tower[f"layers.{k}.{new}.{kind}"] = state[f"blocks.{k}.{old}.{kind}"]
+            parts = state[f"blocks.{k}.attn.qkv.{kind}"].chunk(3)
+            for name, part in zip(("q_proj", "k_proj", "v_proj"), parts, strict=True):
+                tower[f"layers.{k}.attention.{name}.{kind}"] = part
+    return {name: tensor.half().contiguous() for name, tensor in tower.items()}
