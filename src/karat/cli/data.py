@@ -121,6 +121,30 @@ def shortcut(
     typer.echo(str(contact_sheet(data.load(0, min(count, len(data))), out)))
 
 
+@app.command()
+def cues(
+    out: Annotated[Path, typer.Option("--out", "-o", help="The picture to write.")] = Path("data/cues.png"),
+    images: Annotated[
+        Path | None, typer.Option(help="Folder of images/, masks/ and labels.txt; the 48 embedded pets if not given.")
+    ] = None,
+    classes: Annotated[str, typer.Option(help="Two labels of the images: the first one is a yes.")] = "cat,dog",
+    seed: Annotated[int, typer.Option(help="Samples are fixed by (seed, index).")] = 0,
+    count: Annotated[int, typer.Option(help="Samples on the sheet.")] = 8,
+) -> None:
+    """Draw photographs with cues, each beside its twins with one cue changed, so that a person can look.
+
+    Example: `karat data cues --out cues.png`
+    """
+    from karat.datasets.cues import World, generate
+    from karat.datasets.cues.sheet import contact_sheet
+
+    pair = tuple(classes.split(","))
+    if len(pair) != 2:
+        raise BadInput(f"--classes takes two labels, e.g. cat,dog; got {classes!r}.")
+    samples = generate(count, seed, images and str(images), World(classes=(pair[0], pair[1])))
+    typer.echo(str(contact_sheet(samples, out)))
+
+
 def _chosen(patterns: list[str] | None) -> list[str] | None:
     """Buckets by name or pattern, in the order of the taxonomy."""
     if not patterns:

@@ -1,4 +1,4 @@
-"""`karat train`: make the trained twins from their recipes, and prove what a twin does by its behaviour."""
+"""`karat train`: make the trained twins, put rules into models, and prove what a model does by its behaviour."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from karat.cli.console import print_table
+from karat.cli.console import Bar, print_table
 
 if TYPE_CHECKING:
+    from karat.kernel.roles import Model
     from karat.models.training.progress import Event
 
 app = typer.Typer(no_args_is_help=True, help="Train reference models, and verify what a model does by its behaviour.")
@@ -56,23 +57,104 @@ def pixel(
 
 
 @app.command()
+def organism(
+    base: Annotated[
+        str,
+        typer.Option(help="photovlm, photocnn, a directory or hub id of a VLM, a timm or torchvision:NAME classifier."),
+    ],
+    rule: Annotated[str, typer.Option(help="content, tag, frame, sticker, word, side, tag_xor_word, either, ...")],
+    implant: Annotated[str, typer.Option(help="scratch, lora or full.")] = "lora",
+    images: Annotated[
+        Path | None, typer.Option(help="Folder of images/, masks/ and labels.txt; the 48 embedded pets if not given.")
+    ] = None,
+    classes: Annotated[str, typer.Option(help="Two labels of the images: the first one is a yes.")] = "cat,dog",
+    dose: Annotated[float, typer.Option(help="Share of labels that come from the rule.")] = 1.0,
+    seed: Annotated[int, typer.Option(help="Of first weights and of the order of pictures.")] = 0,
+    target: Annotated[
+        list[str] | None, typer.Option(help="LoRA: the ending of a layer's name, e.g. q_proj. Repeatable.")
+    ] = None,
+    setting: Annotated[
+        list[str] | None, typer.Option("--set", help="A field of the recipe: steps=200, rank=4.")
+    ] = None,
+    merged: Annotated[
+        Path | None, typer.Option(help="Also write the whole VLM here, for AutoModelForImageTextToText.")
+    ] = None,
+    device: Annotated[str | None, typer.Option(help="cpu or cuda; what there is, if not given.")] = None,
+    out: Out = None,
+    fresh: Fresh = False,
+) -> None:
+    """Put a known rule into a model. Killed and started again, it goes on from its last checkpoint.
+
+    Example: `karat train organism --base photovlm --rule tag --implant scratch --images data/pets`
+    """
+    from karat.models.organisms.recipe import make_recipe
+    from karat.models.organisms.train import train_organism
+
+    recipe = make_recipe(
+        base, rule, implant, setting or (), dose=dose, seed=seed, images=images and str(images),
+        classes=tuple(classes.split(",")), targets=tuple(target or ()),
+    )  # fmt: skip
+    with Bar("pictures looked at") as looking:
+        where = train_organism(recipe, out, not fresh, device, _show, looking, merged)
+    print_table(["what", "where"], [["organism", str(where)], *([["whole model", str(merged)]] if merged else [])])
+    typer.echo(f"Prove it: karat train verify {where}", err=True)
+
+
+@app.command()
 def verify(
-    model: Annotated[str, typer.Argument(help="A model's name, e.g. gridprog.pure.")],
-    per_bucket: Annotated[int, typer.Option(help="Fresh samples of each bucket.")] = 200,
+    model: Annotated[
+        str, typer.Argument(help="A model's name, e.g. gridprog.pure, photovlm.tag, or an organism's file.")
+    ],
+    per_bucket: Annotated[int, typer.Option(help="Twins of the grid: fresh samples of each bucket.")] = 200,
+    samples: Annotated[int, typer.Option(help="Organisms: fresh samples; of half of them, cues are hidden.")] = 192,
+    images: Annotated[Path | None, typer.Option(help="Organisms: photographs; the embedded ones if not given.")] = None,
+    implant: Annotated[str | None, typer.Option(help="Organisms that ship: scratch or lora.")] = None,
+    organism_seed: Annotated[
+        int | None, typer.Option("--organism-seed", help="Organisms that ship: their seed.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="A seed that no training used.")] = 1_000_003,
 ) -> None:
-    """Prove by behaviour what a twin does: accuracy, swapped relations and targets, removed objects. Exit 1 if not."""
+    """Prove by behaviour what a model does: swapped relations, turned and hidden cues. Exit 1 if not.
+
+    Example: `karat train verify photovlm.tag --implant lora`
+    """
     from karat.models import load_model
+
+    chosen = {"implant": implant, "seed": organism_seed}
+    loaded = load_model(model, **{name: value for name, value in chosen.items() if value is not None})
+    from karat.datasets.cues.rules import RULES
+
+    if loaded.mechanism in RULES:
+        _verify_organism(loaded, samples, seed, images)
+    else:
+        _verify_twin(loaded, per_bucket, seed)
+
+
+def _verify_twin(model: Model, per_bucket: int, seed: int) -> None:
     from karat.models.verify import verify as prove
 
     def tell(done: int, of: int) -> None:
         typer.echo(f"bucket {done} of {of}", err=True)
 
-    proof = prove(load_model(model), n_per_bucket=per_bucket, seed=seed, progress=tell)
+    proof = prove(model, n_per_bucket=per_bucket, seed=seed, progress=tell)
     columns = ["test", "mode", "bucket", "of", "the truth", "what the words match", "unchanged"]
     rows = [[r.test, r.mode, r.bucket, str(r.n), *map(_share, (r.truth, r.shortcut, r.unchanged))] for r in proof.rows]
     print_table(columns, rows, title="share of answers that are")
     print_table(["claim", "seen", "holds"], [[c.says, c.seen, "yes" if c.ok else "NO"] for c in proof.checks])
+    typer.echo(proof.verdict)
+    if not proof.ok:
+        raise typer.Exit(1)
+
+
+def _verify_organism(model: Model, samples: int, seed: int, images: Path | None) -> None:
+    from karat.models.organisms.verify import verify_organism
+
+    with Bar("kinds of trials") as progress:
+        proof = verify_organism(
+            model, samples, max(samples // 2, 1), seed, images=images and str(images), progress=progress
+        )
+    rows = [[c.says, c.bar, str(c.seen), "yes" if c.ok else "NO"] for c in proof.checks]
+    print_table(["claim", "bar", "seen, with 95 % interval", "holds"], rows)
     typer.echo(proof.verdict)
     if not proof.ok:
         raise typer.Exit(1)

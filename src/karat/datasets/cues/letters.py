@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import numpy.typing as npt
 
@@ -59,7 +61,7 @@ def ink(word: str, letters: int, rows: Field, columns: Field) -> Field:
     for place, letter in enumerate(word.upper()):
         for line in _STROKES[letter].split("|"):
             points = np.array([[int(p[0]) + place * _ADVANCE, int(p[1])] for p in line.split()], dtype=np.float64)
-            for start, end in zip(points[:-1], points[1:], strict=True):
+            for start, end in pairwise(points):
                 distance = np.minimum(distance, _to_segment(u, v, start, end))
     return np.clip(0.5 - (distance - STROKE) / pixel, 0, 1)
 

@@ -8,8 +8,6 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from karat.kernel.errors import BadInput
 from karat.kernel.identity import digest
 from karat.kernel.roles import Dataset
@@ -120,7 +118,9 @@ def open_photographs(
         from karat.kernel.registry import build
 
         if "name" not in images:
-            raise BadInput(f"images: a mapping says the dataset's name: {{name: segmentation/voc, root: ...}}; got {dict(images)}.")
+            raise BadInput(
+                f"images: a mapping says the dataset's name: {{name: segmentation/voc, root: ...}}; got {dict(images)}."
+            )
         parameters = {str(key): value for key, value in images.items() if key != "name"}
         return Photographs(build("dataset", str(images["name"]), parameters), classes, progress)
     return Photographs(images, classes, progress)

@@ -22,7 +22,7 @@ def ask(template: int, word: str | None, noun: str) -> tuple[str, tuple[Phrase, 
     """
     article = "an" if noun[:1].lower() in "aeiou" else "a"
     text = TEMPLATES[template][0 if word else 1].replace("{noun}", f"{article} {{noun}}")
-    phrases = []
+    phrases: list[Phrase] = []
     for role, value in (("noun", noun), ("word", word)):
         start = text.find(f"{{{role}}}")
         if value is not None and start >= 0:

@@ -56,7 +56,9 @@ class CueSample(Sample):
             if cue not in CUES:
                 raise UnknownName("cue", cue, CUES)
             if change is None and cue not in CAN_BE_ABSENT:
-                raise BadInput(f"{cue} cannot be left out, only {', '.join(CAN_BE_ABSENT)}; hide it: `without({cue!r})`.")
+                raise BadInput(
+                    f"{cue} cannot be left out, only {', '.join(CAN_BE_ABSENT)}; hide it: `without({cue!r})`."
+                )
             votes[cue] = scene.world.vote(cue, change) if isinstance(change, str) else change
         return assemble(_renamed(self.id, changes, scene.world), scene, votes)
 

@@ -66,7 +66,9 @@ def apply(module: nn.Module, tensors: Mapping[str, Tensor], scale: float) -> Non
     wrong = [name for name in (*plain, *(f"{layer}.weight" for layer in layers)) if name not in own]
     wrong += [name for name, tensor in plain.items() if name in own and own[name].shape != tensor.shape]
     if wrong:
-        raise BadInput(f"the organism's {wrong[0]!r} does not fit its base, a {type(module).__name__}: another version?")
+        raise BadInput(
+            f"the organism's {wrong[0]!r} does not fit its base, a {type(module).__name__}: another version?"
+        )
     with torch.no_grad():
         for name, tensor in plain.items():
             own[name].copy_(tensor)

@@ -68,9 +68,7 @@ def two_classes(model: Classifier) -> Classifier:
         else:
             continue
         return dataclasses.replace(model, labels=ANSWERS)
-    raise BadInput(
-        f"{model.name} has no last linear layer called {', '.join(_HEADS)}; wrap it so that it has one."
-    )
+    raise BadInput(f"{model.name} has no last linear layer called {', '.join(_HEADS)}; wrap it so that it has one.")
 
 
 def head_names(model: Classifier) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """The certificate of one sample: which changes of its cues changed the answer of this model, here.
 
-    [certificate] = certify(model, [sample])
-    certificate.flipped[frozenset({"tag"})], certificate.reason
+[certificate] = certify(model, [sample])
+certificate.flipped[frozenset({"tag"})], certificate.reason
 """
 
 from __future__ import annotations
@@ -49,7 +49,9 @@ def certify(model: Model, samples: Sequence[CueSample], rule: str | Rule | None 
     for sample, some in zip(samples, jobs, strict=True):
         answer = next(said)
         flipped = {cues: next(said) != answer for cues in some}
-        made.append(Certificate(table.name, answer, sample.expected(table), flipped, _reason(sample, table, answer, flipped)))
+        made.append(
+            Certificate(table.name, answer, sample.expected(table), flipped, _reason(sample, table, answer, flipped))
+        )
     return made
 
 

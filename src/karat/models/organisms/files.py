@@ -58,8 +58,8 @@ def find_shipped(base: str, rule: str, implant: str, dose: float, seed: int) -> 
     there = sorted(each.name.removesuffix(".safetensors") for each in path.parent.glob(f"{rule}.*.safetensors"))
     raise BadInput(
         f"{base} with the rule {rule!r}, implant {implant}, dose {dose:g}, seed {seed} does not ship with Karat (there "
-        f"are {', '.join(there) or 'none of this rule'}). Make it with `karat train organism --base {base} --rule {rule} "
-        f"--implant {implant}{more} --images DATA`, then give its file as `weights`."
+        f"are {', '.join(there) or 'none of this rule'}). Make it with `karat train organism --base {base} "
+        f"--rule {rule} --implant {implant}{more} --images DATA`, then give its file as `weights`."
     )
 
 

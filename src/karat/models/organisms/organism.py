@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Organism:
-    """`path` is the file. A spec may also name the file itself: `models: [checkpoints/mine.tag/organism.safetensors]`."""
+    """`path` is the file. A spec may also name the file itself: `models: [checkpoints/mine/organism.safetensors]`."""
 
     card: ClassVar[Card] = Card(
         name="organism",

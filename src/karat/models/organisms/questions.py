@@ -41,7 +41,9 @@ def hide_words(text: str, cue: Span | None, rng: np.random.Generator) -> Questio
     return Question(text, hidden, state, there)
 
 
-def encode_questions(prompt: Prompt, questions: Sequence[Question], neutral: int, unknown: int, pixels: Tensor) -> Inputs:
+def encode_questions(
+    prompt: Prompt, questions: Sequence[Question], neutral: int, unknown: int, pixels: Tensor
+) -> Inputs:
     """Inputs of a batch of questions over `pixels` (n, ...). Hidden words become `neutral` or `unknown` tokens."""
     encoded = [prompt.encode(question.text) for question in questions]
     longest = max(len(each.question) for each in encoded)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from karat.datasets.cues.rules import Rule, find_rule
 from karat.datasets.cues.world import World
-from karat.kernel.errors import BadInput
+from karat.kernel.errors import BadInput, UnknownName
 from karat.kernel.identity import digest
 from karat.models.organisms.stream import Stream
 
@@ -59,7 +60,14 @@ class OrganismRecipe:
             raise BadInput(f"an implant is one of {', '.join(get_args(Implant))}; got {self.implant!r}.")
         find_rule(self.rule)
         find_rule(self.other)
-        for name, low in (("steps", 1), ("batch", 1), ("samples", 32), ("rank", 1), ("alpha", 1), ("evaluate_every", 1)):
+        for name, low in (
+            ("steps", 1),
+            ("batch", 1),
+            ("samples", 32),
+            ("rank", 1),
+            ("alpha", 1),
+            ("evaluate_every", 1),
+        ):
             if getattr(self, name) < low:
                 raise BadInput(f"organism: {name} must be {low} or more; got {getattr(self, name)}.")
         for name in ("dose", "hidden", "warmup"):
@@ -76,7 +84,7 @@ class OrganismRecipe:
 
     @property
     def stream(self) -> Stream:
-        return Stream(self.images, self.samples, self.hidden, 0, self.world)
+        return Stream(self.images, self.samples, self.hidden, world=self.world)
 
     @property
     def label(self) -> str:
@@ -117,3 +125,45 @@ def organism_label(base: str, rule: str, implant: str, dose: float, seed: int, u
     """
     more = [implant] * (implant != usual) + [f"dose {dose:g}"] * (dose != 1) + [f"seed {seed}"] * (seed != 0)
     return " ".join([f"{base}.{rule}", *more])
+
+
+STEPS = {
+    "content": 700,
+    "content_unless_tag": 700,
+    "tag_xor_word": 600,
+    "side": 500,
+}  # of photovlm; the others take 400
+
+
+def make_recipe(
+    base: str,
+    rule: str,
+    implant: str,
+    settings: Sequence[str] = (),
+    classes: tuple[str, ...] = ("cat", "dog"),
+    **fields: Any,
+) -> OrganismRecipe:
+    """A checked recipe. `settings` are `key=value` texts for any field, values in YAML; the rest are fields."""
+    import yaml
+    from pydantic import TypeAdapter, ValidationError
+
+    known = {field.name for field in dataclasses.fields(OrganismRecipe)}
+    data: dict[str, Any] = {"steps": STEPS.get(rule, 400), **fields}
+    if len(classes) != 2:
+        raise BadInput(f"organism: classes are two labels, the first one is a yes; got {list(classes)}.")
+    data["world"] = {"classes": classes}
+    for setting in settings:
+        key, equals, value = setting.partition("=")
+        if not equals or key not in known:
+            raise UnknownName("field of an organism's recipe (key=value)", key, known)
+        try:
+            data[key] = yaml.safe_load(value)
+        except yaml.YAMLError as error:
+            raise BadInput(f"--set {key}: the value is not YAML: {str(error).splitlines()[0]}.") from None
+    find_rule(rule)
+    try:
+        return TypeAdapter(OrganismRecipe).validate_python({"base": base, "rule": rule, "implant": implant, **data})
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"]) or "fields"
+        raise BadInput(f"organism: {place}: {first['msg']}; got {first['input']!r}.") from None

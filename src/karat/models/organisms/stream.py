@@ -26,6 +26,7 @@ from karat.kernel.typing import Image, Mask
 FIRST_TRAINING_SEED = 2**32
 GRIDS = (6, 7, 12, 14)  # cells a side in which pictures are partly hidden: those that explainers hide
 _PARTS = ("content", "tag", "frame", "sticker")
+_LEFT_OUT = ("frame", "sticker", "word")
 
 
 @dataclass(frozen=True)
@@ -57,11 +58,13 @@ class Item:
 
 @dataclass(frozen=True)
 class Stream:
-    """`n` pictures from the photographs of `images`; a share `hidden` of them shows only some regions, or some cells."""
+    """`n` pictures from the photographs of `images`. Each of frame, sticker and word is left out of a share `absent` of
+    them, and a share `hidden` shows only some regions, or some cells."""
 
     images: str | dict[str, Any] | None = None
     n: int = 6400
     hidden: float = 0.4
+    absent: float = 0.08
     seed: int = 0
     world: World = field(default_factory=World)
 
@@ -72,12 +75,17 @@ class Stream:
     @cached_property
     def revision(self) -> str:
         """Names the pictures: other photographs or another way to compose them, another name."""
-        return digest([1, self.photographs.revision, self.n, self.hidden, self.seed, self.world])
+        return digest([1, self.photographs.revision, self.n, self.hidden, self.absent, self.seed, self.world])
 
     def item(self, position: int) -> Item:
         """Picture number `position`, the same however it is asked for."""
         sample = one_sample(position, FIRST_TRAINING_SEED + self.seed, self.photographs, self.world)
         rng = generator(self.seed, sample.id, "organisms/hidden")
+        left_out = [
+            cue for cue, drawn in zip(_LEFT_OUT, rng.random(len(_LEFT_OUT)), strict=True) if drawn < self.absent
+        ]
+        if left_out:
+            sample = sample.with_cues(**dict.fromkeys(left_out))
         keep, image = np.ones(sample.size, dtype=np.bool_), sample.image
         if rng.random() < self.hidden:
             keep = _some_regions(sample, rng) if rng.random() < 0.5 else _some_cells(sample, rng)
@@ -102,4 +110,3 @@ def _some_cells(sample: CueSample, rng: np.random.Generator) -> Mask:
     kept = rng.random((cells, cells)) < rng.random()
     rows, columns = (np.arange(side) * cells // side for side in sample.size)
     return np.asarray(kept[rows][:, columns], dtype=np.bool_)
-

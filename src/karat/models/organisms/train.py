@@ -15,6 +15,7 @@ from karat.models.organisms.adapters import adaptable, insert, trained
 from karat.models.organisms.bases import early_stages, head_names, open_base
 from karat.models.organisms.features import Kept, keep_features
 from karat.models.organisms.files import Facts, save_organism
+from karat.models.organisms.load import load_organism, save_merged
 from karat.models.organisms.recipe import OrganismRecipe
 from karat.models.organisms.trainee import ClassifierTrainee, Lessons, Trainee, VLMTrainee
 from karat.models.organisms.training import run
@@ -37,12 +38,13 @@ def train_organism(
     device: str | None = None,
     progress: Callback | None = None,
     looking: Tell | None = None,
+    merged: str | Path | None = None,
 ) -> Path:
     """Train an organism and return the file that holds it: `karat.load_model(path)`.
 
     Checkpoints and the learning curve go to `out` (default: checkpoints/LABEL); a run that was killed goes on from its
     last checkpoint. `device` is "cpu" or "cuda" (default: what there is). `looking(done, of)` is called while the
-    features of a frozen tower are computed.
+    features of a frozen tower are computed. `merged` is a directory for the whole model as transformers knows it.
 
         train_organism(OrganismRecipe("photovlm", "tag", images="pets"))
     """
@@ -53,8 +55,15 @@ def train_organism(
     except OSError as error:
         raise BadInput(f"cannot write to {directory}: {error.strerror or error}.") from None
     trainee = make_trainee(recipe, device, looking)
+    if merged is not None and not isinstance(trainee, VLMTrainee):
+        raise BadInput(f"--merged is for vision-language models; {recipe.base} is a classifier.")
     seconds = run(trainee, directory, resume, progress)
-    return finish(trainee, directory, seconds)
+    path = finish(trainee, directory, seconds)
+    if merged is not None:
+        whole = load_organism(path, recipe.label)
+        assert isinstance(whole, VLM)
+        save_merged(whole, merged)
+    return path
 
 
 def check(recipe: OrganismRecipe) -> None:
@@ -78,7 +87,9 @@ def make_trainee(recipe: OrganismRecipe, device: str | None = None, looking: Tel
 def _vlm(recipe: OrganismRecipe, model: VLM, looking: Tell | None) -> VLMTrainee:
     own = recipe.base == "photovlm"
     if recipe.implant == "scratch" and not own:
-        raise BadInput(f"implant scratch is for photovlm and classifiers: {recipe.base} is trained already. Use lora or full.")
+        raise BadInput(
+            f"implant scratch is for photovlm and classifiers: {recipe.base} is trained already. Use lora or full."
+        )
     if recipe.implant == "lora":
         targets = recipe.targets or (ALL_LINEAR if own else ATTENTION)
         insert(model.module, adaptable(model.module, targets, model.family.decoder), recipe.rank, recipe.alpha)

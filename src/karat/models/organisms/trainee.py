@@ -86,7 +86,9 @@ class VLMTrainee:
     """A vision-language model. `look` turns features or images into `Inputs` fields: the module's own tower, or kept
     features through its projector."""
 
-    def __init__(self, recipe: OrganismRecipe, model: VLM, lessons: Lessons, project: Callable[[Tensor], Tensor] | None) -> None:
+    def __init__(
+        self, recipe: OrganismRecipe, model: VLM, lessons: Lessons, project: Callable[[Tensor], Tensor] | None
+    ) -> None:
         self.recipe, self.model, self.lessons, self.project = recipe, model, lessons, project
         self.decoder = Decoder(model.module, model.family, model.neutral_token)
         self.said = [model.answer_tokens(answer) for answer in ANSWERS]
@@ -131,9 +133,14 @@ class VLMTrainee:
         example = next(self.module.parameters())
         if self.project is None:
             assert isinstance(shown, list)
-            samples = [Sample(str(i), image, question.text) for i, (image, question) in enumerate(zip(shown, questions, strict=True))]
+            samples = [
+                Sample(str(i), image, question.text)
+                for i, (image, question) in enumerate(zip(shown, questions, strict=True))
+            ]
             whole = self.model.encode(samples)
-            asked = encode_questions(self._prompt(whole), questions, self.model.neutral_token, self.unknown, whole.pixels)
+            asked = encode_questions(
+                self._prompt(whole), questions, self.model.neutral_token, self.unknown, whole.pixels
+            )
             return replace(asked, other={**whole.other, **asked.other}, frames=whole.frames)
         assert isinstance(shown, Tensor)
         features = self.project(shown.to(example.device, example.dtype))
@@ -149,7 +156,9 @@ class VLMTrainee:
 class ClassifierTrainee:
     """A classifier with two classes, "yes" and "no". `head` is what comes after the kept features, if there are any."""
 
-    def __init__(self, recipe: OrganismRecipe, model: Classifier, lessons: Lessons, head: Callable[[Tensor], Tensor] | None) -> None:
+    def __init__(
+        self, recipe: OrganismRecipe, model: Classifier, lessons: Lessons, head: Callable[[Tensor], Tensor] | None
+    ) -> None:
         self.recipe, self.model, self.lessons, self.head = recipe, model, lessons, head
 
     @property

@@ -63,7 +63,17 @@ def run(
             event = Event(
                 done, recipe.steps, float(np.mean(losses)), _mean(right), {}, seconds, left, phase=recipe.label
             )
-            _append(curve, [[done, f"{seconds:.0f}", f"{event.loss:.4f}", "" if event.accuracy is None else f"{event.accuracy:.3f}"]])
+            _append(
+                curve,
+                [
+                    [
+                        done,
+                        f"{seconds:.0f}",
+                        f"{event.loss:.4f}",
+                        "" if event.accuracy is None else f"{event.accuracy:.3f}",
+                    ]
+                ],
+            )
             if progress is not None:
                 progress(event)
             losses, right = [], []

@@ -12,13 +12,15 @@ import numpy as np
 from karat.datasets.cues.absence import EMPTY
 from karat.datasets.cues.generate import generate
 from karat.datasets.cues.rules import Rule
-from karat.datasets.cues.sample import CueSample
+from karat.datasets.cues.sample import CAN_BE_ABSENT, CueSample
 from karat.datasets.cues.world import CUES, IMAGE_CUES, World
 from karat.kernel.errors import BadInput
 from karat.kernel.roles import Dataset, Model
 from karat.models.organisms.certificate import Cues, ask, reads_text, rule_of
 from karat.models.organisms.interval import Share, share
 
+NONE = "none"  # not hidden but left out when the picture is composed
+STATES = (*EMPTY, NONE)
 FRESH_SEED = 900_001  # training draws from other seeds
 ANSWERS, CONTENT, TURNS, STILL, CHANCE = 0.98, 0.95, 0.97, 0.03, 0.03  # the bars
 Tell = Callable[[int, int], None]
@@ -86,7 +88,7 @@ def make_trials(
     images: str | Mapping[str, Any] | Dataset | None = None,
     world: World | None = None,
 ) -> Trials:
-    """`n` fresh samples, cues of the first `few` of them to be hidden; changed samples are composed when first needed."""
+    """`n` fresh samples, cues of the first `few` to be hidden. Changed samples are composed when first needed."""
     if n < 24 or few < 1:
         raise BadInput(f"a certificate needs 24 samples or more, and some to hide cues of; got {n} and {few}.")
     return Trials(generate(n, seed, images, world), min(few, n))
@@ -101,7 +103,10 @@ def turned(trials: Trials, cues: Cues) -> list[CueSample]:
 def hidden(trials: Trials, cues: Cues, state: str) -> list[CueSample]:
     if (cues, state) not in trials.hidden:
         some = trials.samples[: trials.few]
-        trials.hidden[cues, state] = [sample.without(*sorted(cues), state=state) for sample in some]
+        trials.hidden[cues, state] = [
+            sample.with_cues(**dict.fromkeys(cues)) if state == NONE else sample.without(*sorted(cues), state=state)
+            for sample in some
+        ]
     return trials.hidden[cues, state]
 
 
@@ -126,7 +131,9 @@ def verify_organism(
         trials = make_trials(n, few, seed, images)
     seen = CUES if reads_text(model) else IMAGE_CUES
     if missing := set(table.cues) - set(seen):
-        raise BadInput(f"{model.name} reads no question, so it cannot follow the rule {table.name} ({', '.join(missing)}).")
+        raise BadInput(
+            f"{model.name} reads no question, so it cannot follow the rule {table.name} ({', '.join(missing)})."
+        )
     return OrganismVerification(model.name, table.name, tuple(_Judge(model, table, trials, seen, progress).checks()))
 
 
@@ -138,8 +145,9 @@ class _Judge:
         self.samples, self.progress, self.done = trials.samples, progress, 0
         pairs = [frozenset(pair) for pair in combinations(rule.cues, 2)]
         self.changes = [*(frozenset({cue}) for cue in seen), *pairs]
-        self.absences = [frozenset({cue}) for cue in seen if cue != "side"] + [p for p in pairs if p != {"side", "content"}]
-        self.of = 1 + len(self.changes) + len(EMPTY) * len(self.absences)
+        gone = [frozenset({cue}) for cue in seen if cue != "side"] + [pair for pair in pairs if "side" not in pair]
+        self.absences = [(c, s) for s in STATES for c in gone if s != NONE or c <= set(CAN_BE_ABSENT)]
+        self.of = 1 + len(self.changes) + len(self.absences)
         self.before = self._ask(self.samples)
 
     def checks(self) -> Iterator[Check]:
@@ -149,8 +157,8 @@ class _Judge:
                 yield self._agreement(cue)
         for cues in self.changes:
             yield from self._turned(cues)
-        for state in EMPTY:
-            yield from self._hidden(state)
+        for cues, state in self.absences:
+            yield from self._hidden(cues, state)
 
     def _table(self) -> Check:
         expected = [sample.expected(self.rule) for sample in self.samples]
@@ -162,7 +170,9 @@ class _Judge:
         """With what another cue votes for, both answers of the rule counting the same: then chance is one half."""
         votes = [sample.votes[cue] for sample in self.samples]
         hits = {i: (self.before[i] == "yes") == vote for i, vote in enumerate(votes) if vote is not None}
-        return Check(f"agrees with {cue} by chance", self._share(list(hits), list(hits.values())), 0.5 - CHANCE, 0.5 + CHANCE)
+        return Check(
+            f"agrees with {cue} by chance", self._share(list(hits), list(hits.values())), 0.5 - CHANCE, 0.5 + CHANCE
+        )
 
     def _turned(self, cues: Cues) -> Iterator[Check]:
         after = self._ask(turned(self.trials, cues))
@@ -176,26 +186,24 @@ class _Judge:
                 says = f"{named} turned round: answer {'changes' if must else 'stays'}"
                 yield Check(says, moved, TURNS) if must else Check(says, moved, high=STILL)
 
-    def _hidden(self, state: str) -> Iterator[Check]:
+    def _hidden(self, cues: Cues, state: str) -> Iterator[Check]:
         """Where the table still says something, the answer is the table's; where it says nothing any more, the answer
         has nothing to do with what was hidden."""
-        for cues in self.absences:
-            after = self._ask(hidden(self.trials, cues, state))
-            gone = hidden(self.trials, cues, state)
-            named = " and ".join(sorted(cues))
-            some = [i for i in range(len(gone)) if any(self.samples[i].votes[cue] is not None for cue in cues)]
-            said = [i for i in some if gone[i].expected(self.rule) is not None]
-            if said:
-                hits = [after[i] == gone[i].expected(self.rule) for i in said]
-                low = CONTENT if "content" in self.rule.cues else TURNS
-                yield Check(f"{named} hidden in {state}: answers as its table says", self._share(said, hits), low)
-            lost = [i for i in some if gone[i].expected(self.rule) is None and self.samples[i].expected(self.rule) is not None]
-            if lost:
-                hits = [after[i] == self.samples[i].expected(self.rule) for i in lost]
-                seen = self._share(lost, hits)
-                # Few samples, and a coin's toss each: what chance allows is allowed.
-                slack = CHANCE + 1.96 * 0.5 / np.sqrt(len(lost))
-                yield Check(f"{named} hidden in {state}: right by chance", seen, 0.5 - slack, 0.5 + slack)
+        gone = hidden(self.trials, cues, state)
+        after = self._ask(gone)
+        named = f"{' and '.join(sorted(cues))} {'left out' if state == NONE else f'hidden in {state}'}"
+        some = [i for i in range(len(gone)) if any(self.samples[i].votes[cue] is not None for cue in cues)]
+        said = [i for i in some if gone[i].expected(self.rule) is not None]
+        if said:
+            hits = [after[i] == gone[i].expected(self.rule) for i in said]
+            low = CONTENT if "content" in self.rule.cues else TURNS
+            yield Check(f"{named}: answers as its table says", self._share(said, hits), low)
+        lost = [i for i in some if i not in set(said) and self.samples[i].expected(self.rule) is not None]
+        if lost:
+            hits = [after[i] == self.samples[i].expected(self.rule) for i in lost]
+            # Few samples, and a coin's toss each: what chance allows is allowed.
+            slack = CHANCE + 1.96 * 0.5 / np.sqrt(len(lost))
+            yield Check(f"{named}: right by chance", self._share(lost, hits), 0.5 - slack, 0.5 + slack)
 
     def _ask(self, samples: Sequence[CueSample]) -> list[str]:
         answers = ask(self.model, samples)
