@@ -19,19 +19,22 @@ PHOTOCNN = "efficientnet-lite0"  # of the zoo
 _HEADS = ("classifier", "head", "fc", "head.fc")
 
 
-def open_base(name: str, seed: int = 0, content: bool = False) -> VLM | Classifier:
-    """A base by name. What is not pretrained gets its first weights from the seed. `content` opens the photovlm that
-    answers by content, which adapters are put on."""
+def open_base(name: str, implant: str, seed: int = 0) -> VLM | Classifier:
+    """A base by name, as an implant needs it. What is not pretrained gets its first weights from the seed.
+
+    From "scratch", photovlm has nothing but its tower and a classifier nothing at all; else photovlm is the one that
+    answers by content, and a classifier has its published weights and a new last layer.
+    """
     if name == "photovlm":
         from karat.models.photovlm.files import load_photovlm
 
-        return load_photovlm(seed, content)
+        return load_photovlm(seed, content=implant != "scratch")
     if name == "photocnn":
         from karat.models.zoo import ZooRecipe
 
-        loaded: Any = ZooRecipe(PHOTOCNN).load()
+        loaded: Any = ZooRecipe(PHOTOCNN, random=implant == "scratch").load()
     else:
-        loaded = _recipe(name).load()
+        loaded = _recipe(name, pretrained=implant != "scratch").load()
     if isinstance(loaded, Classifier):
         torch.manual_seed(seed)
         return two_classes(loaded)
@@ -43,7 +46,7 @@ def open_base(name: str, seed: int = 0, content: bool = False) -> VLM | Classifi
     return loaded
 
 
-def _recipe(name: str) -> Any:
+def _recipe(name: str, pretrained: bool = True) -> Any:
     from karat.kernel.registry import build, registered
     from karat.models import recipe
 
@@ -51,7 +54,7 @@ def _recipe(name: str) -> Any:
         return recipe(name)
     if name.partition(".")[0] in registered("model"):
         return recipe(name)
-    return build("model", "classifier", {"architecture": name, "pretrained": True})
+    return build("model", "classifier", {"architecture": name, "pretrained": pretrained})
 
 
 def two_classes(model: Classifier) -> Classifier:

@@ -16,7 +16,7 @@ from karat.models.vlm_adapter import VLM
 def load_organism(path: Path, name: str) -> VLM | Classifier:
     """A model of Karat whose `mechanism` is the rule it follows."""
     facts = read_facts(path)
-    model = open_base(facts.base, content=facts.implant != "scratch")
+    model = open_base(facts.base, facts.implant)
     apply(model.module, read_tensors(path), facts.scale)
     model.module.requires_grad_(False)
     return replace(model, name=name, mechanism=facts.mechanism)

@@ -76,7 +76,7 @@ def check(recipe: OrganismRecipe) -> None:
 def make_trainee(recipe: OrganismRecipe, device: str | None = None, looking: Tell | None = None) -> Trainee:
     """The base with what training needs: adapters where they are asked for, kept features where a tower is frozen."""
     place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    model = open_base(recipe.base, recipe.seed, content=recipe.implant != "scratch")
+    model = open_base(recipe.base, recipe.implant, recipe.seed)
     model.module.to(place)
     torch.manual_seed(recipe.seed)
     if isinstance(model, Classifier):

@@ -26,7 +26,7 @@ from karat.models.torch_model import Inputs
 from karat.models.vlm_adapter import VLM
 from karat.models.vlm_decoder import Decoder
 
-AFTER = 0.1  # weight of what follows an answer's first token: the end is soon learned
+REST = 0.1  # weight of an answer's tokens that both answers share, and of its end: they are soon learned
 
 
 class Trainee(Protocol):
@@ -92,8 +92,10 @@ class VLMTrainee:
         self.recipe, self.model, self.lessons, self.project = recipe, model, lessons, project
         self.decoder = Decoder(model.module, model.family, model.neutral_token)
         self.said = [model.answer_tokens(answer) for answer in ANSWERS]
-        if self.said[0][0] == self.said[1][0]:
-            raise BadInput(f"{model.name}: its tokenizer starts {' and '.join(ANSWERS)} with the same token.")
+        pairs = list(zip(*self.said, strict=False))
+        if all(yes == no for yes, no in pairs):
+            raise BadInput(f"{model.name}: its tokenizer cannot tell {' and '.join(ANSWERS)} apart by one token.")
+        self.fork = next(place for place, (yes, no) in enumerate(pairs) if yes != no)
         unknown = model.processor.tokenizer.unk_token_id
         self.unknown = model.neutral_token if unknown is None else int(unknown)
         ends = model._end_tokens
@@ -123,11 +125,12 @@ class VLMTrainee:
         counts = [[1.0] * (len(tokens) + len(end)) + [0.0] * (longest - len(tokens) - len(end)) for tokens in drawn]
         said, real = torch.tensor(rows, device=device), torch.tensor(counts, device=device)
         table = self.decoder.logits(inputs, said).log_softmax(-1)
-        first = table[:, 0, [self.said[0][0], self.said[1][0]]]
-        start = -(yes * first[:, 0] + (1 - yes) * first[:, 1])
-        after = -(table[:, 1:].gather(2, said[:, 1:, None])[..., 0] * real[:, 1:]).sum(1)
-        loss = ((start + AFTER * after) * weight).sum() / weight.sum()
-        return loss, _right(first, yes)
+        both = table[:, self.fork, [tokens[self.fork] for tokens in self.said]]
+        answer = -(yes * both[:, 0] + (1 - yes) * both[:, 1])
+        real[:, self.fork] = 0
+        rest = -(table.gather(2, said[..., None])[..., 0] * real).sum(1)
+        loss = ((answer + REST * rest) * weight).sum() / weight.sum()
+        return loss, _right(both, yes)
 
     def _inputs(self, shown: Tensor | list[Image], questions: list[Question]) -> Inputs:
         example = next(self.module.parameters())
