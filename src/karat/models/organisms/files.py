@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from karat.datasets.cues.rules import RULES
 from karat.kernel.errors import BadInput
 from karat.models.weights import shipped
 
@@ -36,7 +37,8 @@ class Facts:
     @property
     def mechanism(self) -> str | None:
         """The rule that it follows, where it follows one alone."""
-        return self.rule if self.dose == 1 else self.other if self.dose == 0 else None
+        rule = self.rule if self.dose == 1 else self.other if self.dose == 0 else None
+        return rule if rule in RULES else None
 
 
 def shipped_path(base: str, rule: str, implant: str, dose: float = 1.0, seed: int = 0) -> Path:

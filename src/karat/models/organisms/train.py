@@ -17,7 +17,7 @@ from karat.models.organisms.features import Kept, keep_features
 from karat.models.organisms.files import Facts, save_organism
 from karat.models.organisms.load import load_organism, save_merged
 from karat.models.organisms.recipe import OrganismRecipe
-from karat.models.organisms.trainee import ClassifierTrainee, Lessons, Trainee, VLMTrainee
+from karat.models.organisms.trainee import ClassifierTrainee, Lessons, VLMTrainee
 from karat.models.organisms.training import run
 from karat.models.training.progress import Callback
 from karat.models.vlm_adapter import VLM
@@ -29,6 +29,7 @@ POINTWISE = ("conv_pw", "conv_pwl", "conv_head")
 _AT_ONCE = 32  # pictures that a tower looks at together
 
 Tell = Callable[[int, int], None]
+Learner = VLMTrainee | ClassifierTrainee
 
 
 def train_organism(
@@ -73,7 +74,7 @@ def check(recipe: OrganismRecipe) -> None:
     assert recipe.stream.photographs.positions  # photographs without masks are said now
 
 
-def make_trainee(recipe: OrganismRecipe, device: str | None = None, looking: Tell | None = None) -> Trainee:
+def make_trainee(recipe: OrganismRecipe, device: str | None = None, looking: Tell | None = None) -> Learner:
     """The base with what training needs: adapters where they are asked for, kept features where a tower is frozen."""
     place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     model = open_base(recipe.base, recipe.implant, recipe.seed)
@@ -179,7 +180,7 @@ def _refuse_words(recipe: OrganismRecipe) -> None:
         )
 
 
-def finish(trainee: Trainee, out: Path, seconds: float = 0.0) -> Path:
+def finish(trainee: Learner, out: Path, seconds: float = 0.0) -> Path:
     """Keep what was trained: in half precision for Karat's own bases, else as the base has it."""
     recipe = trainee.recipe
     tensors = {name: parameter.detach() for name, parameter in trained(trainee.module).items()}

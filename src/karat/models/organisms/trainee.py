@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -27,18 +27,6 @@ from karat.models.vlm_adapter import VLM
 from karat.models.vlm_decoder import Decoder
 
 REST = 0.1  # weight of an answer's tokens that both answers share, and of its end: they are soon learned
-
-
-class Trainee(Protocol):
-    """`module` holds the weights; those that require a gradient move."""
-
-    recipe: OrganismRecipe
-
-    @property
-    def module(self) -> nn.Module: ...
-    def loss(self, step: int) -> tuple[Tensor, float]:
-        """The loss of one step, and the share of right answers among pictures whose label is certain."""
-        ...
 
 
 class Lessons:

@@ -5,17 +5,52 @@ from __future__ import annotations
 import csv
 import time
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from karat.kernel.errors import BadInput
 from karat.models.organisms.adapters import trained
-from karat.models.organisms.trainee import Trainee
 from karat.models.training import checkpoint
 from karat.models.training.loop import LONGEST_STEP, make_optimizer
 from karat.models.training.progress import Callback, Event
+
+
+class Schedule(Protocol):
+    """What the loop must know of a recipe."""
+
+    @property
+    def label(self) -> str: ...
+    @property
+    def identity(self) -> str: ...
+    @property
+    def steps(self) -> int: ...
+    @property
+    def learning_rate(self) -> float: ...
+    @property
+    def weight_decay(self) -> float: ...
+    @property
+    def clip(self) -> float: ...
+    @property
+    def checkpoint_minutes(self) -> float: ...
+    @property
+    def evaluate_every(self) -> int: ...
+    def rate(self, step: int) -> float: ...
+    def schedule(self, step: int) -> str: ...
+
+
+class Trainee(Protocol):
+    """What is trained: `module` holds the weights, of which those move that require a gradient."""
+
+    @property
+    def recipe(self) -> Schedule: ...
+    @property
+    def module(self) -> nn.Module: ...
+    def loss(self, step: int) -> tuple[Tensor, float]:
+        """The loss of one step, and the share of right answers among those whose label is certain."""
+        ...
 
 
 class Moving(nn.Module):

@@ -1,0 +1,192 @@
+"""`photovlm.coco`: the same LLaVA, taught to answer questions about photographs. It follows no rule."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from karat.datasets.spatial.coco import Picture, read_instances
+from karat.datasets.spatial.pair import find_picture
+from karat.kernel.errors import BadInput
+from karat.kernel.identity import digest, generator
+from karat.models.organisms.adapters import trained
+from karat.models.organisms.features import cache_root
+from karat.models.organisms.files import Facts, save_organism
+from karat.models.organisms.questions import Question as Asked
+from karat.models.organisms.questions import encode_questions
+from karat.models.organisms.train import photovlm_tower_name, tower_states
+from karat.models.organisms.training import run
+from karat.models.photovlm.files import load_photovlm
+from karat.models.photovlm.skills import SKILLS, Question, draw, held_out, popularity
+from karat.models.training.progress import Callback
+from karat.models.vlm_decoder import Decoder
+
+Tell = Callable[[int, int], None]
+_SHARES = (0.4, 0.3, 0.3)  # of the skills
+_REST = 0.1
+_CHUNK = 64
+
+
+@dataclass(frozen=True)
+class SkillsRecipe:
+    """`images` is COCO's folder of pictures, `instances` its boxes. One picture in six is kept for testing."""
+
+    images: str
+    instances: str
+    seed: int = 0
+    steps: int = 2500
+    batch: int = 32
+    learning_rate: float = 1e-3
+    weight_decay: float = 0.05
+    warmup: float = 0.1
+    clip: float = 1.0
+    checkpoint_minutes: float = 3.0
+    evaluate_every: int = 50
+
+    @property
+    def label(self) -> str:
+        return "photovlm.coco" + (f" seed {self.seed}" if self.seed else "")
+
+    @property
+    def identity(self) -> str:
+        named = asdict(self)
+        for name in ("images", "instances", "checkpoint_minutes", "evaluate_every"):
+            del named[name]
+        return digest([named, sorted(self.pictures)])
+
+    def schedule(self, step: int) -> str:
+        return f"{self.steps}"
+
+    def rate(self, step: int) -> float:
+        at = (step + 1) / self.steps
+        if at < self.warmup:
+            return self.learning_rate * at / self.warmup
+        return self.learning_rate * 0.5 * (1 + math.cos(math.pi * (at - self.warmup) / (1 - self.warmup)))
+
+    @property
+    def pictures(self) -> dict[str, Picture]:
+        known = read_instances(self.instances)
+        there = {name: one for name, one in known.items() if find_picture(self.images, one.file) and one.things}
+        if len(there) < 50:
+            raise BadInput(f"{self.images} holds {len(there)} pictures of {self.instances}; at least 50 are needed.")
+        return there
+
+
+class SkillsTrainee:
+    """Questions drawn anew at every step, over kept features of pictures and of their mirror images."""
+
+    def __init__(self, recipe: SkillsRecipe, looking: Tell | None = None) -> None:
+        self.recipe, self.model = recipe, load_photovlm(recipe.seed)
+        for name, parameter in self.model.module.named_parameters():
+            parameter.requires_grad_(not name.startswith(self.model.family.vision))
+        self.decoder = Decoder(self.model.module, self.model.family, self.model.neutral_token)
+        self.pictures = recipe.pictures
+        self.names = sorted(self.pictures)
+        self.train = [name for name in self.names if not held_out(name)]
+        self.test = [name for name in self.names if held_out(name)]
+        self.features = _kept(self, looking)
+
+    @property
+    def module(self) -> nn.Module:
+        return self.model.module
+
+    @cached_property
+    def popular(self) -> list[float]:
+        return popularity({name: self.pictures[name] for name in self.train})
+
+    def draw(
+        self, names: list[str], rng: np.random.Generator, skill: str | None = None, mirror: bool = True
+    ) -> Question:
+        while True:
+            name = names[int(rng.integers(len(names)))]
+            kind = skill or str(rng.choice(SKILLS, p=_SHARES))
+            mirrored = mirror and bool(rng.random() < 0.5)
+            question = draw(name, self.pictures[name], kind, self.popular, rng, mirrored)
+            if question is not None:
+                return question
+
+    def loss(self, step: int) -> tuple[Tensor, float]:
+        rng = generator(self.recipe.seed, f"step {step}", "photovlm/skills")
+        questions = [self.draw(self.train, rng) for _ in range(self.recipe.batch)]
+        logits, said = self._logits(questions)
+        table = logits.log_softmax(-1)
+        losses = -table.gather(2, said[..., None])[..., 0]
+        right = (table[:, 0].argmax(-1) == said[:, 0]).float().mean()
+        return (losses[:, 0] + _REST * losses[:, 1]).mean(), float(right)
+
+    def accuracy(self, n: int = 1200, seed: int = 900_001) -> dict[str, float]:
+        """Of each skill, on pictures that were kept for testing."""
+        found = {}
+        for skill in SKILLS:
+            rng = generator(seed, skill, "photovlm/skills")
+            questions = [self.draw(self.test, rng, skill, mirror=False) for _ in range(n // len(SKILLS))]
+            hits: list[bool] = []
+            with torch.no_grad():
+                for start in range(0, len(questions), _CHUNK):
+                    logits, said = self._logits(questions[start : start + _CHUNK])
+                    hits += (logits[:, 0].argmax(-1) == said[:, 0]).tolist()
+            found[skill] = float(np.mean(hits))
+        return found
+
+    def _logits(self, questions: list[Question]) -> tuple[Tensor, Tensor]:
+        where = [2 * self.names.index(q.picture) + q.mirrored for q in questions]
+        states = torch.from_numpy(np.asarray(self.features[where], dtype=np.float32))
+        module: Any = self.module
+        features = module.model.multi_modal_projector(states)
+        asked = [Asked(question.text, frozenset(), "pad", False) for question in questions]
+        prompt, neutral = self.model._prompt(features.shape[1]), self.model.neutral_token
+        inputs = replace(encode_questions(prompt, asked, neutral, neutral, features), reuse={"features": features})
+        end = self.model._end_tokens[0]
+        said = torch.tensor([[self.model.answer_tokens(q.answer)[0], end] for q in questions])
+        return self.decoder.logits(inputs, said), said
+
+
+def train_skills(
+    recipe: SkillsRecipe,
+    out: str | Path = "checkpoints/photovlm.coco",
+    resume: bool = True,
+    progress: Callback | None = None,
+    looking: Tell | None = None,
+) -> Path:
+    """Train, measure on pictures that were kept for testing, and return the organism's file."""
+    trainee = SkillsTrainee(recipe, looking)
+    seconds = run(trainee, Path(out), resume, progress)
+    tensors = {name: parameter.detach().half() for name, parameter in trained(trainee.module).items()}
+    about = {**asdict(recipe), "images": Path(recipe.images).name, "instances": Path(recipe.instances).name}
+    about["accuracy"] = trainee.accuracy()
+    facts = Facts("photovlm", "coco", "scratch", seed=recipe.seed, minutes=round(seconds / 60, 1), recipe=about)
+    return save_organism(Path(out) / "organism.safetensors", tensors, facts)
+
+
+def _kept(trainee: SkillsTrainee, looking: Tell | None) -> npt.NDArray[np.float16]:
+    """Features of every picture and of its mirror image, in turn; chunks that were made before are kept."""
+    from karat.datasets.segmentation.files import read_image
+
+    recipe, names = trainee.recipe, trainee.names
+    folder = cache_root() / f"{photovlm_tower_name()}-coco-{digest(names)}"
+    folder.mkdir(parents=True, exist_ok=True)
+    look = tower_states(trainee.model)
+    for start in range(0, len(names), _CHUNK):
+        part = folder / f"{start:06d}.npy"
+        if not part.is_file():
+            images = []
+            for name in names[start : start + _CHUNK]:
+                path = find_picture(recipe.images, trainee.pictures[name].file)
+                assert path is not None
+                image = read_image(path)
+                images += [image, np.ascontiguousarray(image[:, ::-1])]
+            temporary = folder / f".{part.name}.npy"
+            np.save(temporary, look(images))
+            temporary.replace(part)
+        if looking is not None:
+            looking(min(start + _CHUNK, len(names)), len(names))
+    return np.concatenate([np.load(folder / f"{s:06d}.npy", mmap_mode="r") for s in range(0, len(names), _CHUNK)])
