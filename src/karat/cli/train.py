@@ -101,6 +101,25 @@ def organism(
 
 
 @app.command()
+def skills(
+    images: Annotated[Path, typer.Option(help="COCO's folder of pictures.")],
+    instances: Annotated[Path, typer.Option(help="Its annotations: instances_*.json, gzipped or not.")],
+    seed: Annotated[int, typer.Option(help="Of first weights and of the questions.")] = 0,
+    steps: Annotated[int, typer.Option(help="Batches of 32 questions.")] = 2500,
+    out: Out = None,
+    fresh: Fresh = False,
+) -> None:
+    """Teach photovlm to answer about photographs of COCO: is it there, how many, where? It then follows no rule."""
+    from karat.models.photovlm.skills_training import SkillsRecipe, train_skills
+
+    recipe = SkillsRecipe(str(images), str(instances), seed, steps)
+    directory = out or Path("checkpoints") / recipe.label.replace(" ", "-")
+    with Bar("pictures looked at") as looking:
+        where = train_skills(recipe, directory, not fresh, _show, looking)
+    print_table(["what", "where"], [["organism", str(where)]])
+
+
+@app.command()
 def verify(
     model: Annotated[
         str, typer.Argument(help="A model's name, e.g. gridprog.pure, photovlm.tag, or an organism's file.")

@@ -43,7 +43,9 @@ def test_any_folder_with_masks_of_any_proportions_will_do(tmp_path):
         assert sample.size == (192, 192)
         assert sample.mask("content").any()
         assert "car" in sample.text
-        column = (np.nonzero(sample.with_cues(tag=None, sticker=None, frame=None).mask("content"))[1].mean() + 0.5) / 192
+        column = (
+            np.nonzero(sample.with_cues(tag=None, sticker=None, frame=None).mask("content"))[1].mean() + 0.5
+        ) / 192
         assert (column < 0.5) == sample.votes["side"]
     named = {"name": "segmentation/folder", "root": root}
     for same in (Folder(root), named):

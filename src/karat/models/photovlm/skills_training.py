@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -124,7 +125,7 @@ class SkillsTrainee:
         return (losses[:, 0] + _REST * losses[:, 1]).mean(), float(right)
 
     def accuracy(self, n: int = 1200, seed: int = 900_001) -> dict[str, float]:
-        """Of each skill, on pictures that were kept for testing."""
+        """Of each skill, on pictures that were kept for testing, and that of always giving the most frequent answer."""
         found = {}
         for skill in SKILLS:
             rng = generator(seed, skill, "photovlm/skills")
@@ -135,6 +136,8 @@ class SkillsTrainee:
                     logits, said = self._logits(questions[start : start + _CHUNK])
                     hits += (logits[:, 0].argmax(-1) == said[:, 0]).tolist()
             found[skill] = float(np.mean(hits))
+            most = Counter(question.answer for question in questions).most_common(1)[0][1]
+            found[f"{skill}, most frequent answer"] = most / len(questions)
         return found
 
     def _logits(self, questions: list[Question]) -> tuple[Tensor, Tensor]:
