@@ -113,7 +113,7 @@ def skills(
     from karat.models.photovlm.skills_training import SkillsRecipe, train_skills
 
     recipe = SkillsRecipe(str(images), str(instances), seed, steps)
-    directory = out or Path("checkpoints") / recipe.label.replace(" ", "-")
+    directory = out or Path("checkpoints") / f"photovlm.coco{f'.seed{seed}' if seed else ''}"
     with Bar("pictures looked at") as looking:
         where = train_skills(recipe, directory, not fresh, _show, looking)
     print_table(["what", "where"], [["organism", str(where)]])

@@ -12,7 +12,7 @@ from karat.models import load_model
 from karat.models.organisms.files import read_facts, read_tensors
 from karat.models.organisms.recipe import OrganismRecipe, make_recipe
 from karat.models.organisms.train import make_trainee, train_organism
-from karat.models.organisms.training import run
+from karat.models.organisms.training import learning_rate, run
 from karat.models.photovlm.files import load_photovlm
 
 FEW = {"samples": 32, "steps": 4, "batch": 4, "evaluate_every": 2}
@@ -186,5 +186,7 @@ def test_recipes_from_the_command_line():
         make_recipe("photovlm", "tag", "lora", classes=("cat",))
     with pytest.raises(KaratError, match="steps"):
         make_recipe("photovlm", "tag", "lora", ["steps=many"])
-    assert recipe.rate(0) < recipe.learning_rate
-    assert recipe.rate(recipe.steps - 1) == pytest.approx(0, abs=1e-6)
+    rates = [learning_rate(recipe, step) for step in (0, recipe.warmup, 299, recipe.steps - 1)]
+    assert rates[0] < rates[1] == rates[2] == recipe.learning_rate
+    assert rates[3] == pytest.approx(recipe.learning_rate / recipe.decay_steps)
+    assert replace(recipe, implant="lora", dose=0.5).folder == "photovlm.content.lora.dose0.5.seed3"

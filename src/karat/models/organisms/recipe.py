@@ -47,7 +47,8 @@ class OrganismRecipe:
     batch: int = 32
     learning_rate: float = 1e-3
     weight_decay: float = 0.01
-    warmup: float = 0.15
+    warmup: int = 60
+    decay_steps: int = 400  # the last steps, over which the learning rate falls to zero
     clip: float = 1.0
     rank: int = 8
     alpha: int = 16
@@ -70,7 +71,7 @@ class OrganismRecipe:
         ):
             if getattr(self, name) < low:
                 raise BadInput(f"organism: {name} must be {low} or more; got {getattr(self, name)}.")
-        for name in ("dose", "hidden", "warmup"):
+        for name in ("dose", "hidden"):
             if not 0 <= getattr(self, name) <= 1:
                 raise BadInput(f"organism: {name} is a share from 0 to 1; got {getattr(self, name)}.")
         if self.learning_rate <= 0:
@@ -91,6 +92,11 @@ class OrganismRecipe:
         return organism_label(Path(self.base).name, self.rule, self.implant, self.dose, self.seed)
 
     @property
+    def folder(self) -> str:
+        """A name for files: photovlm.tag.lora.seed1."""
+        return self.label.replace(" (", ".").replace(", ", ".").replace(" ", "").rstrip(")")
+
+    @property
     def identity(self) -> str:
         """Name of what decides the weights; how often one looks or saves is left out."""
         named = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
@@ -102,15 +108,6 @@ class OrganismRecipe:
         """Of a checkpoint: the learning rate of every step depends on how many there are."""
         return f"{self.steps}"
 
-    def rate(self, step: int) -> float:
-        """A short rise, then half a cosine down to zero."""
-        import math
-
-        at = (step + 1) / self.steps
-        if at < self.warmup:
-            return self.learning_rate * at / self.warmup
-        return self.learning_rate * 0.5 * (1 + math.cos(math.pi * (at - self.warmup) / max(1 - self.warmup, 1e-9)))
-
     def plain(self) -> dict[str, Any]:
         data = dataclasses.asdict(self)
         data["images"] = self.images if isinstance(self.images, dict) else self.images and Path(self.images).name
@@ -120,11 +117,11 @@ class OrganismRecipe:
 def organism_label(base: str, rule: str, implant: str, dose: float, seed: int, usual: str = "scratch") -> str:
     """How tables call an organism: what differs from the usual is said.
 
-    >>> organism_label("photovlm", "tag", "lora", 0.5, 1)
-    'photovlm.tag lora dose 0.5 seed 1'
+    >>> organism_label("photovlm", "tag", "lora", 0.5, 1), organism_label("photovlm", "tag", "scratch", 1.0, 0)
+    ('photovlm.tag (lora, dose 0.5, seed 1)', 'photovlm.tag')
     """
     more = [implant] * (implant != usual) + [f"dose {dose:g}"] * (dose != 1) + [f"seed {seed}"] * (seed != 0)
-    return " ".join([f"{base}.{rule}", *more])
+    return f"{base}.{rule} ({', '.join(more)})" if more else f"{base}.{rule}"
 
 
 STEPS = {

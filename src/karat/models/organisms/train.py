@@ -50,7 +50,7 @@ def train_organism(
         train_organism(OrganismRecipe("photovlm", "tag", images="pets"))
     """
     check(recipe)
-    directory = Path("checkpoints") / recipe.label.replace(" ", "-") if out is None else Path(out)
+    directory = Path("checkpoints") / recipe.folder if out is None else Path(out)
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -30,6 +30,10 @@ class Schedule(Protocol):
     @property
     def learning_rate(self) -> float: ...
     @property
+    def warmup(self) -> int: ...
+    @property
+    def decay_steps(self) -> int: ...
+    @property
     def weight_decay(self) -> float: ...
     @property
     def clip(self) -> float: ...
@@ -37,7 +41,6 @@ class Schedule(Protocol):
     def checkpoint_minutes(self) -> float: ...
     @property
     def evaluate_every(self) -> int: ...
-    def rate(self, step: int) -> float: ...
     def schedule(self, step: int) -> str: ...
 
 
@@ -51,6 +54,13 @@ class Trainee(Protocol):
     def loss(self, step: int) -> tuple[Tensor, float]:
         """The loss of one step, and the share of right answers among those whose label is certain."""
         ...
+
+
+def learning_rate(recipe: Schedule, step: int) -> float:
+    """Linear warm-up, a level trunk if there is one, then linear decay to zero."""
+    up = (step + 1) / max(recipe.warmup, 1)
+    down = (recipe.steps - step) / max(min(recipe.decay_steps, recipe.steps), 1)
+    return recipe.learning_rate * min(up, down, 1.0)
 
 
 class Moving(nn.Module):
@@ -81,7 +91,7 @@ def run(
     saved = now = time.monotonic()
     for step in range(place.step, last):
         for group in optimizer.param_groups:
-            group["lr"] = recipe.rate(step)
+            group["lr"] = learning_rate(recipe, step)
         loss, accuracy = trainee.loss(step)
         optimizer.zero_grad(set_to_none=True)
         loss.backward()

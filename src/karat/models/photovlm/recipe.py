@@ -30,7 +30,7 @@ class PhotoVLM:
     about photographs of COCO and follows no rule. `weights` is a file made by `karat train organism`.
 
     >>> PhotoVLM("tag", implant="lora", seed=1).label
-    'photovlm.tag lora seed 1'
+    'photovlm.tag (lora, seed 1)'
     """
 
     card: ClassVar[Card] = Card(

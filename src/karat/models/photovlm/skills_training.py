@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
@@ -48,14 +47,15 @@ class SkillsRecipe:
     batch: int = 32
     learning_rate: float = 1e-3
     weight_decay: float = 0.05
-    warmup: float = 0.1
+    warmup: int = 150
+    decay_steps: int = 1500
     clip: float = 1.0
     checkpoint_minutes: float = 3.0
     evaluate_every: int = 50
 
     @property
     def label(self) -> str:
-        return "photovlm.coco" + (f" seed {self.seed}" if self.seed else "")
+        return "photovlm.coco" + (f" (seed {self.seed})" if self.seed else "")
 
     @property
     def identity(self) -> str:
@@ -66,12 +66,6 @@ class SkillsRecipe:
 
     def schedule(self, step: int) -> str:
         return f"{self.steps}"
-
-    def rate(self, step: int) -> float:
-        at = (step + 1) / self.steps
-        if at < self.warmup:
-            return self.learning_rate * at / self.warmup
-        return self.learning_rate * 0.5 * (1 + math.cos(math.pi * (at - self.warmup) / (1 - self.warmup)))
 
     @property
     def pictures(self) -> dict[str, Picture]:
