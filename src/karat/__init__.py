@@ -1,4 +1,4 @@
-"""Karat: how much truth is in an explanation of a vision or vision-language model.
+"""Karat: how much of an explanation of a vision or vision-language model is true.
 
 Names are loaded when first used, so that `import karat` is quick and torch stays out until a model needs it.
 """
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from karat.models import load_model
     from karat.results import load_run
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _WHERE = {
     "Attribution": "karat.kernel.attribution",

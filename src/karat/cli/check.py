@@ -28,7 +28,11 @@ def check(
     answer: Annotated[str | None, typer.Option(help="The answer to value; the model's own if not given.")] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", help="A parameter of the model: dtype=bfloat16, max_pixels=313600. Repeatable."),
+        typer.Option(
+            "--set",
+            help="A field of the spec (seed=3, protocol.steps=5), or with --model a parameter of the model "
+            "(dtype=bfloat16). Repeatable.",
+        ),
     ] = None,
     picture: Annotated[Path, typer.Option(help="Where to draw the token grid over the image.")] = Path("check.png"),
     laws: Annotated[
@@ -42,7 +46,7 @@ def check(
     if (spec is None) == (model is None):
         raise BadInput("karat check takes a spec, or --model with --image (and --text); give one of the two.")
     if spec is not None:
-        _check_spec(spec)
+        _check_spec(spec, settings or [])
         return
     if image is None:
         raise BadInput("karat check --model needs --image FILE to ask about.")
@@ -65,12 +69,12 @@ def check(
         _try_laws(loaded, sample, checked.answer)
 
 
-def _check_spec(spec: str) -> None:
+def _check_spec(spec: str, settings: list[str]) -> None:
     """Every name, every parameter, every model–explainer pair."""
     from karat.engine.plan import plan
-    from karat.kernel.spec import Spec
+    from karat.engine.resolve import read_spec
 
-    wanted = Spec.read(spec_path(spec))
+    wanted = read_spec(spec_path(spec), settings)
     planned = plan(wanted)
     show_plan(planned, str(RUNS / wanted.name), None)
     for recipe in planned.models:

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
+from karat.engine.resolve import resolve
 from karat.kernel.cell import CELL_VERSION, Cell, Job
 from karat.kernel.errors import BadInput, CapabilityMissing, ExtraMissing, KaratError
 from karat.kernel.identity import canonical, source
-from karat.kernel.registry import build, label, registered
+from karat.kernel.registry import label, registered
 from karat.kernel.roles import Benchmark, Dataset, Explainer, ModelRecipe
 from karat.kernel.spec import Spec
-from karat.models import recipe
 
 T = TypeVar("T")
 
@@ -73,13 +73,8 @@ def plan(spec: Spec, strict: bool = True) -> Plan:
     An explainer that no model of the spec can serve is an error, and so is a model or dataset that cannot be read,
     unless `strict` is off: then they are in `unserved` and `absent`, and the rest is planned.
     """
-    protocol: Benchmark = build("protocol", spec.protocol.name, spec.protocol.parameters)
-    models: list[ModelRecipe] = [recipe(c.name, **c.parameters) for c in spec.models]
-    datasets: list[Dataset] = [build("dataset", c.name, c.parameters) for c in spec.datasets]
-    named = {component.name for component in spec.explainers}
-    always = [name for name in getattr(protocol, "controls", ()) if name not in named]  # what its tables never lack
-    explainers: list[Explainer] = [build("explainer", c.name, c.parameters) for c in spec.explainers]
-    explainers += [build("explainer", name, {}) for name in always]
+    parts = resolve(spec)
+    protocol, models, datasets, explainers = parts.protocol, parts.models, parts.datasets, parts.explainers
     for kind, things in (("model", models), ("dataset", datasets), ("explainer", explainers)):
         _distinct(kind, things)
     _check_skips(spec, models, datasets, explainers)

@@ -15,7 +15,7 @@ from importlib.metadata import entry_points
 from typing import Any
 
 from karat.kernel.card import Card, Carded, Kind
-from karat.kernel.errors import BadInput, UnknownName
+from karat.kernel.errors import BadInput, Faults, UnknownName
 
 ROOMS: dict[Kind, str] = {
     "dataset": "karat.datasets",
@@ -67,17 +67,18 @@ def build(kind: Kind, name: str, parameters: dict[str, Any]) -> Any:
     """An instance with checked parameters: unknown ones and wrong types are answered with what would be right."""
     cls = find(kind, name)
     fields = {field.name: field for field in dataclasses.fields(cls)}
-    for key in parameters:
-        if key not in fields:
-            raise UnknownName(f"parameter of {name}", key, fields)
+    unknown = [str(UnknownName(f"parameter of {name}", key, fields)) for key in parameters if key not in fields]
     from pydantic import TypeAdapter, ValidationError  # 0.1 s that `karat --help` need not pay
 
+    from karat.kernel.spec import problems
+
     try:
-        return TypeAdapter(cls).validate_python(parameters)
+        part = TypeAdapter(cls).validate_python({key: value for key, value in parameters.items() if key in fields})
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"]) or "parameters"
-        raise BadInput(f"{name}: {where}: {first['msg']}; got {first['input']!r}.") from None
+        raise Faults(name, unknown + problems(error)) from None
+    if unknown:
+        raise Faults(name, unknown)
+    return part
 
 
 def label(thing: Any) -> str:
