@@ -29,7 +29,7 @@ from karat.kernel.sample import Sample
 from karat.models import load_model
 from karat.models.classifier import classifier
 from karat.models.preprocessing import Preprocessing
-from karat.probe import Game, Session, Zero, shapley
+from karat.probe import Game, Session, Absence, shapley
 from karat.probe.estimators import kernelshap, permutation, regression
 from karat.probe.evaluator import Evaluator
 from karat.probe.exact import coalitions, shapley_interactions, shapley_values
@@ -64,7 +64,7 @@ def throughput(name: str, module: nn.Module, side: int, passes: int, count: int,
         Occlusion(),
         Rise(masks=passes, word_masks=0),
         Lime(budget=passes),
-        KernelShap(visual=(5, 5), budget=passes, zero="black"),
+        KernelShap(visual=(5, 5), budget=passes, absence="black"),
     ]
     seen: list[Tensor] = []
 
@@ -121,12 +121,12 @@ def _captum(module: nn.Module, pixels: Tensor, passes: int, repeats: int) -> Non
         print(f"  captum {name} by default: {len(rows)} passes, {ratio:.2f}x raw", flush=True)
 
 
-def pairwise_loop(session: Session, pairs: list[tuple[int, int]], samples: int, zero: Zero) -> np.ndarray:
+def pairwise_loop(session: Session, pairs: list[tuple[int, int]], samples: int, absence: Absence) -> np.ndarray:
     """MultiSHAP as a loop over pairs and samples, four single forwards each: a baseline of the published structure.
 
     For each pair: contexts of random size without the pair, v(S+p+t) - v(S+p) - v(S+t) + v(S). (pairs, samples).
     """
-    game = session.game(0, zero=zero, value="logit")
+    game = session.game(0, absence=zero, value="logit")
     model = session.torch_model
     rng = np.random.default_rng(0)
     setting = game.setting
@@ -155,7 +155,7 @@ def pairs() -> None:
     asked = next(s for s in generate("D1_M_F1_d0.3", 20, seed=0) if len(s.words) == 12)
     # at the size the model sees, so that both sides see the same pixels
     sample = replace(asked, image=np.array(Image.fromarray(asked.image).resize((96, 96), Image.Resampling.BILINEAR)))
-    zero = Zero("grey", "delete")
+    zero = Absence("grey", "delete")
     explainer = MultiShap(budget=2000)
 
     def fresh() -> Session:
@@ -163,7 +163,7 @@ def pairs() -> None:
 
     session = fresh()
     [found] = explainer(session)
-    game = session.game(0, zero=zero, value="logit")
+    game = session.game(0, absence=zero, value="logit")
     print(f"  gridvlm: {game.n_visual} patches x {game.n_text} words, {session.cost.passes.made} coalitions")
     rng = np.random.default_rng(1)
     keep = rng.random((4, game.n)) < 0.5

@@ -173,7 +173,7 @@ def main() -> None:
         make_module(processor, vision=(12, 128), decoder=(3, 96), key_value_heads=4), processor, name="LLaVA, big tower"
     )
     print(f"parameters: LLaVA-1M {sum(p.numel() for p in small.module.parameters()) / 1e6:.2f}M")
-    print("evaluator throughput, encoding and zero states included")
+    print("evaluator throughput, encoding and absent states included")
     throughput(vit, samples(224, 2, None), ["1"] * 2, "patches", 64, 32)
     throughput(small, samples(96, 4, QUESTION), ["yes"] * 4, "patches", 256, 64)
     print("passes of an F_syn trajectory, K = 11")

@@ -18,7 +18,7 @@ from karat.kernel.sample import Sample
 from karat.models.families import FAMILIES
 from karat.models.torch_model import ArrangesVision, ReusesImage, SizesBatches, TorchModel
 from karat.models.vlm import VLMRecipe, vlm
-from karat.probe import Session, Zero, trace
+from karat.probe import Absence, Session, trace
 
 kinds = pytest.mark.parametrize("kind", KINDS)
 
@@ -154,7 +154,7 @@ def test_masking_no_player_is_the_models_own_probability(kind: str) -> None:
 def test_masking_a_patch_changes_exactly_its_pixel_values(kind: str) -> None:
     built = model(kind)
     session = Session(built, tiny_vlms.samples(kind, 1), ["yes"])
-    game = session.game(0, zero=Zero(visual="black"))
+    game = session.game(0, absence=Absence(visual="black"))
     rows, columns = built.layout(session.inputs).grid
     mixed = session.games.mixed(built, game.index)
     height, width = mixed.base.pixels.shape[-2:]
@@ -178,7 +178,7 @@ def test_masking_a_patch_changes_exactly_its_pixel_values(kind: str) -> None:
 def test_perturbing_the_image_and_the_processed_patches_agree(kind: str) -> None:
     built = model(kind)
     session = Session(built, tiny_vlms.samples(kind, 1), ["yes"])
-    game = session.game(0, zero=Zero(visual="blur", radius=3))
+    game = session.game(0, absence=Absence(visual="blur", radius=3))
     visual = np.random.default_rng(0).random((6, game.n_visual)) < 0.5
     text = np.ones((6, game.n_text), bool)
     mixed = session.games.mixed(built, game.index)

@@ -17,7 +17,7 @@ from karat.models.classifier import Classifier, classifier
 from karat.models.preprocessing import Preprocessing
 from karat.models.torch_model import Inputs
 from karat.models.vlm import vlm
-from karat.probe import Session, Zero
+from karat.probe import Absence, Session
 from karat.probe.games import Game
 from tests.models.tiny_llava import IMAGE_FIRST, TEXT_FIRST, make_module, make_processor
 
@@ -59,17 +59,17 @@ def coalitions(game: Game, m: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).random((m, game.n)) < 0.5
 
 
-@pytest.mark.parametrize("zero", ["blur", "black", "grey", "mean", "noise", "white"])
+@pytest.mark.parametrize("absence", ["blur", "black", "grey", "mean", "noise", "white"])
 @pytest.mark.parametrize("visual", [(3, 4), (5, 7), "pixels", "superpixels", "objects"])
-def test_tensors_say_what_altered_images_say(cnn: Classifier, zero: str, visual: Any) -> None:
+def test_tensors_say_what_altered_images_say(cnn: Classifier, absence: str, visual: Any) -> None:
     session = Session(cnn, samples())
-    game = session.game(1, visual=visual, zero=Zero(visual=zero))
+    game = session.game(1, visual=visual, absence=Absence(visual=absence))
     assert game.n > 1
     keep = coalitions(game, 9)
     labels = game.setting.visual.labels_of(24, 24)
     shown = []
     for row in keep:
-        image = game.setting.zero.image_of(session.samples[1]).copy()
+        image = game.setting.absence.image_of(session.samples[1]).copy()
         for y, x in np.argwhere(labels >= 0):
             if row[labels[y, x]]:
                 image[y, x] = session.samples[1].image[y, x]
@@ -87,7 +87,7 @@ def test_a_black_box_is_asked_about_altered_samples(cnn: Classifier) -> None:
         return np.stack([probability, 1 - probability], 1)
 
     session = Session(blackbox(fn, ["yes", "no"]), asked, ["yes", "no"])
-    game = session.game(0, visual=(2, 2), zero=Zero("black"))
+    game = session.game(0, visual=(2, 2), absence=Absence("black"))
     keep = np.array([[1, 0, 0, 0] + [1] * 10, [0, 0, 0, 0] + [0] * 9 + [1], [1] * 14], dtype=bool)
     values = game.value(keep)
     [(images, texts)] = seen
@@ -124,7 +124,7 @@ def test_pixels_outside_every_player_are_always_there(cnn: Classifier) -> None:
     session = Session(cnn, samples())
     labels = np.full((24, 24), -1)
     labels[:12] = 0
-    nothing = session.game(0, visual=labels, zero=Zero("black")).setting.altered(
+    nothing = session.game(0, visual=labels, absence=Absence("black")).setting.altered(
         np.array([[False]]), np.ones((1, 0), bool)
     )
     assert (nothing[0].image[:12] == 0).all()
@@ -150,7 +150,7 @@ def test_crops_take_players_from_where_the_model_looks() -> None:
     labels = np.arange(32 * 48).reshape(32, 48) // 7
     for transform in (cut, lambda shown: cut([np.asarray(shown)])[0]):
         session = Session(classifier(Keeps(), transform), [sample], ["0"])
-        game = session.game(0, visual=labels, zero=Zero("black"))
+        game = session.game(0, visual=labels, absence=Absence("black"))
         game.value(coalitions(game, 5))
     mixed, whole = seen
     assert mixed.shape == (5, 3, 8, 8)
@@ -217,16 +217,16 @@ def test_delete_and_given_words(llava: Any) -> None:
     session = Session(llava, asked, ["yes", "no"])
     keep = np.ones((2, 10), bool)
     keep[1, [2, 9]] = False  # "red" and "?"
-    deleted = session.game(0, visual=None, zero=Zero(text="delete")).value(keep)
+    deleted = session.game(0, visual=None, absence=Absence(text="delete")).value(keep)
     shorter = replace(asked[0], text="how many circles are left of blue squares")
     np.testing.assert_allclose(deleted, llava.score([asked[0], shorter], ["yes"] * 2), rtol=1e-4)
-    given = session.game(0, visual=None, zero=Zero(text="given", words=("any",) * 10)).value(keep)
+    given = session.game(0, visual=None, absence=Absence(text="given", words=("any",) * 10)).value(keep)
     replaced = replace(asked[0], text="how many any circles are left of blue squaresany")
     np.testing.assert_allclose(given, llava.score([asked[0], replaced], ["yes"] * 2), rtol=1e-4)
     with pytest.raises(BadInput, match="no mask token"):
-        session.game(0, visual=None, zero=Zero(text="mask")).value(keep)
+        session.game(0, visual=None, absence=Absence(text="mask")).value(keep)
     with pytest.raises(BadInput, match="3 neutral words for 10"):
-        session.game(0, visual=None, zero=Zero(text="given", words=("any",) * 3)).value(keep)
+        session.game(0, visual=None, absence=Absence(text="given", words=("any",) * 3)).value(keep)
 
 
 def test_tokens_and_phrases(llava: Any) -> None:
@@ -246,7 +246,7 @@ def test_equal_games_share_answers_and_samples_share_batches(cnn: Classifier) ->
     values = session.evaluate(list(zip(games, masks, strict=True)))
     assert session.cost.passes.batches == 3
     assert session.game(0, visual=(3, 3)) is games[0]
-    assert session.game(0, visual=(3, 3), zero=Zero("black")) is not games[0]
+    assert session.game(0, visual=(3, 3), absence=Absence("black")) is not games[0]
     games[0].value(masks[0])
     assert session.cost.passes.made == 24
     assert session.cost.passes.saved == 12

@@ -16,11 +16,11 @@ from karat.explainers.placing import over_image
 from karat.kernel.attribution import Attribution
 from karat.kernel.typing import Map, Space, Values
 from karat.models.torch_model import Frame
+from karat.probe.absence import Absence
 from karat.probe.coalitions import Kind, ModelGame
 from karat.probe.evaluator import Question
 from karat.probe.players import VisualSpec
 from karat.probe.session import Session
-from karat.probe.zero import Zero
 
 T = TypeVar("T")
 Features = Literal["jointly", "apart", "image", "text"]
@@ -36,14 +36,14 @@ class Asking:
     """Parameters of every explainer over coalitions.
 
     `visual`: players of the image, as `Session.game` takes them; "auto" are the model's own patches, or 7 × 7 cells
-    where it has none. `text`: "words" or "phrases". `zero`, `text_zero`: see `Zero`. `value`: what the model is asked
-    for; "auto" is the logit of a model that has logits, the probability of one that has not.
+    where it has none. `text`: "words" or "phrases". `absence`, `text_absence`: see `Absence`. `value`: what the model
+    is asked for; "auto" is the logit of a model that has logits, the probability of one that has not.
     """
 
     visual: str | tuple[int, int] = "auto"
     text: Literal["words", "phrases"] = "words"
-    zero: str = "blur"
-    text_zero: str = "auto"
+    absence: str = "blur"
+    text_absence: str = "auto"
     value: ValueKind = "probability"
 
 
@@ -57,16 +57,16 @@ def game_of(
     i: int,
     asking: Asking,
     visual: VisualSpec = None,
-    zero: Zero | None = None,
+    absence: Absence | None = None,
     target: str | None = None,
     question: int | None = None,
 ) -> ModelGame:
-    """The game of one sample; `visual` and `zero` take the place of what `asking` says."""
+    """The game of one sample; `visual` and `absence` take the place of what `asking` says."""
     return session.game(
         i,
         visual=players(session, i, asking.visual) if visual is None else visual,
         text=asking.text,
-        zero=zero or Zero(visual=asking.zero, text=asking.text_zero),
+        absence=absence or Absence(visual=asking.absence, text=asking.text_absence),
         value=kind(session, asking.value),
         target=target,
         question=question,

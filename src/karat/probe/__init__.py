@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from karat.probe.absence import Absence
 from karat.probe.coalitions import ModelGame, Setting
 from karat.probe.evaluator import Block, BudgetExceeded, Evaluator, Passes, Question, ask
 from karat.probe.games import Estimate, Game, group, macro_players
@@ -9,9 +10,9 @@ from karat.probe.indices import banzhaf, harsanyi, interaction_index, interactio
 from karat.probe.request import Request
 from karat.probe.session import Cost, Session
 from karat.probe.trace import Trace, trace
-from karat.probe.zero import Zero
 
 __all__ = [
+    "Absence",
     "Block",
     "BudgetExceeded",
     "Cost",
@@ -25,7 +26,6 @@ __all__ = [
     "Session",
     "Setting",
     "Trace",
-    "Zero",
     "ask",
     "banzhaf",
     "group",

@@ -1,7 +1,7 @@
-"""Coalition games over models: which features are kept, the rest at their zero state, and what the model then answers.
+"""Coalition games over models: which features are kept, the rest absent, and what the model then answers.
 
 `ModelGames` answers blocks of coalitions for an `Evaluator`. A plain model is shown altered images and texts. A torch
-model is encoded once: coalitions then mix the encoded image with the encoded zero image, and replace tokens, on
+model is encoded once: coalitions then mix the encoded image with the encoded absent image, and replace tokens, on
 tensors. Where the adapter can (`ReusesImage`), each distinct image is looked at once, however many texts go with it.
 """
 
@@ -20,10 +20,10 @@ from karat.kernel.roles import Model
 from karat.kernel.sample import Sample
 from karat.kernel.typing import Keep, Values
 from karat.models.torch_model import ReusesImage, TorchModel
+from karat.probe.absence import Absence
 from karat.probe.evaluator import Block
 from karat.probe.games import Game, ValueFunction
 from karat.probe.players import TextPlayers, VisualPlayers
-from karat.probe.zero import Zero
 
 if TYPE_CHECKING:
     from karat.probe.mixing import Album, Mixed
@@ -39,18 +39,18 @@ class Setting:
     target: str
     visual: VisualPlayers
     text: TextPlayers
-    zero: Zero
+    absence: Absence
     kind: Kind = "probability"
 
     def altered(self, visual_keep: Keep, text_keep: Keep) -> list[Sample]:
         """The samples that coalitions (m, players) stand for."""
-        from_zero = self.zero.image_of(self.sample)
+        absent = self.absence.image_of(self.sample)
         labels = self.visual.labels_of(*self.sample.size)
         kept = with_always_kept(visual_keep)[:, labels]  # (m, H, W)
         return [
             replace(
                 self.sample,
-                image=np.where(pixels[..., None], self.sample.image, from_zero),
+                image=np.where(pixels[..., None], self.sample.image, absent),
                 text=self.text_without(words),
                 phrases=self.sample.phrases if words.all() else (),
             )
@@ -60,10 +60,10 @@ class Setting:
     def text_without(self, keep: npt.NDArray[np.bool_]) -> str | None:
         if keep.all():
             return self.sample.text
-        if self.zero.text not in ("auto", "delete", "given"):
-            raise BadInput(f"text zero {self.zero.text!r} needs a model with tokens; use 'delete' or 'given'.")
+        if self.absence.text not in ("auto", "delete", "given"):
+            raise BadInput(f"text absence {self.absence.text!r} needs a model with tokens; use 'delete' or 'given'.")
         absent = frozenset(j for group, kept in zip(self.text.groups, keep, strict=True) if not kept for j in group)
-        return self.zero.text_of(self.sample, absent)
+        return self.absence.text_of(self.sample, absent)
 
 
 class ModelGame(Game):
@@ -125,7 +125,7 @@ class ModelGames:
     def picture(self, index: int) -> int:
         """A number for what the visual players of a game show: games that differ in text or target only share it."""
         setting = self.settings[index]
-        key = (setting.sample.id, *setting.visual.identity, *setting.zero.visual_identity)
+        key = (setting.sample.id, *setting.visual.identity, *setting.absence.visual_identity)
         return self._pictures.setdefault(key, len(self._pictures))
 
     @cached_property

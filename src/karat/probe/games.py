@@ -1,6 +1,6 @@
 """`Game`: a model seen as a set function over its features, and macro players made of several features.
 
-A coalition says which features are kept; the rest is at its zero state. Players are numbered visual first, then text,
+A coalition says which features are kept; the rest is at its absent state. Players are numbered visual first, then text,
 so a joint mask of `n = n_visual + n_text` columns and the pair of masks per modality say the same thing. No torch here:
 any vectorised function of two boolean arrays is a game.
 """

@@ -1,4 +1,4 @@
-"""Coalitions on tensors: pixels are taken from the encoded image or its encoded zero image, tokens kept or replaced."""
+"""Coalitions on tensors: pixels are those of the encoded image or of its encoded absence, tokens kept or replaced."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ class Mixed:
         return inputs
 
     @cached_property
-    def zero_pixels(self) -> Tensor:
-        zero = replace(self.setting.sample, image=self.setting.zero.image_of(self.setting.sample))
-        return self.model.encode([zero]).pixels
+    def absent_pixels(self) -> Tensor:
+        absent = replace(self.setting.sample, image=self.setting.absence.image_of(self.setting.sample))
+        return self.model.encode([absent]).pixels
 
     @cached_property
     def columns(self) -> Tensor:
@@ -73,7 +73,7 @@ class Mixed:
         if self.base.frames is None:  # a transform of the user's: only it knows what a pixel becomes
             full_text = np.ones((len(visual_keep), self.setting.text.count), dtype=np.bool_)
             return self.model.encode(self.setting.altered(visual_keep, full_text)).pixels
-        full, empty = self.base.pixels, self.zero_pixels
+        full, empty = self.base.pixels, self.absent_pixels
         height, width = full.shape[-2:]
         rows, columns = self.setting.visual.grid or (height + 1, width + 1)
         if height % rows == 0 and width % columns == 0:  # whole patches: broadcast the mask, never write it out
@@ -87,19 +87,19 @@ class Mixed:
 
     def texts(self, text_keep: Keep) -> Inputs:
         """m rows with the texts of the coalitions; their pixels are the full image, not copied."""
-        base, zero = self.base, self.setting.zero.text
-        if zero == "auto":
-            zero = "delete" if self.model.neutral_token is None else "pad"
+        base, absence = self.base, self.setting.absence.text
+        if absence == "auto":
+            absence = "delete" if self.model.neutral_token is None else "pad"
         if base.tokens is None or text_keep.all():
             return _spread(base, len(text_keep))
-        if zero in ("delete", "given"):
+        if absence in ("delete", "given"):
             distinct, inverse = distinct_rows(text_keep)
             samples = [
                 replace(self.setting.sample, text=self.setting.text_without(row), phrases=()) for row in distinct
             ]
             return replace(take(self.model.encode(samples), torch.from_numpy(inverse)), words=())
         drop = torch.from_numpy(~text_keep).float() @ self.tokens_of.float() > 0
-        tokens = base.tokens.masked_fill(drop.to(base.tokens.device), _absent_token(self.model, zero))
+        tokens = base.tokens.masked_fill(drop.to(base.tokens.device), _absent_token(self.model, absence))
         return replace(_spread(base, len(text_keep)), tokens=tokens)
 
 
@@ -227,10 +227,12 @@ def _spread(inputs: Inputs, rows: int, pixels: Tensor | None = None) -> Inputs:
     )
 
 
-def _absent_token(model: TorchModel, zero: str) -> int:
-    token = getattr(model, "mask_token", None) if zero == "mask" else model.neutral_token
+def _absent_token(model: TorchModel, absence: str) -> int:
+    token = getattr(model, "mask_token", None) if absence == "mask" else model.neutral_token
     if token is None:
-        raise BadInput(f"{model.name!r} has no {'mask' if zero == 'mask' else 'pad'} token; use text zero 'delete'.")
+        raise BadInput(
+            f"{model.name!r} has no {'mask' if absence == 'mask' else 'pad'} token; use text absence 'delete'."
+        )
     return int(token)
 
 

@@ -2,7 +2,7 @@
 
 `planted(session)` is what a session has learnt about the shortcuts of its samples. Explainers and protocols share it,
 so that the truth about an image is asked for once, however many explanations are held against it. Patches are small and
-their zero state is a real image, so nothing the model has never seen is shown to it (pixelrules2024 section 3.2).
+their absent state is a real image, so nothing the model has never seen is shown to it (pixelrules2024 section 3.2).
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from karat.kernel.errors import BadInput
 from karat.kernel.typing import Keep, Map, Mask, Values
 from karat.models.pixelnet.dominance import Answers, answers
 from karat.probe import estimators, exact
+from karat.probe.absence import Absence
 from karat.probe.coalitions import ModelGame
 from karat.probe.evaluator import Question
 from karat.probe.games import Estimate
 from karat.probe.session import Session
-from karat.probe.zero import Zero
 
 Method = Literal["regression", "permutation", "stratified", "kernelshap"]
 _BATCH = 256
@@ -115,8 +115,8 @@ class Planted:
         """Players are the D pixels of the patch, row by row; the value is the probability of the sample's class."""
         mask = self.mask(i)
         labels = np.where(mask, np.cumsum(mask).reshape(mask.shape) - 1, -1)
-        zero = Zero(visual="given", image=self.samples[i].twin)
-        return self.session.game(i, visual=labels, text=None, zero=zero, target=str(self.samples[i].answer))
+        absence = Absence(visual="given", image=self.samples[i].twin)
+        return self.session.game(i, visual=labels, text=None, absence=absence, target=str(self.samples[i].answer))
 
     def on_image(self, i: int, values: npt.NDArray[Any]) -> Map:
         """Values of the patch's pixels as a map (H, W), zero elsewhere: those pixels play no part."""

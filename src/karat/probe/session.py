@@ -18,11 +18,11 @@ from karat.kernel.roles import Model
 from karat.kernel.sample import Sample
 from karat.kernel.typing import Keep, Values
 from karat.models.torch_model import Inputs, Layout, TorchModel
+from karat.probe.absence import Absence
 from karat.probe.coalitions import Kind, Looks, ModelGame, ModelGames, Setting
 from karat.probe.evaluator import Evaluator, Passes, Question, ask
 from karat.probe.players import TextSpec, VisualSpec, text_players, visual_players
 from karat.probe.request import Request
-from karat.probe.zero import Zero
 
 if TYPE_CHECKING:
     from karat.probe.trace import Trace
@@ -189,16 +189,16 @@ class Session:
         i: int,
         visual: VisualSpec = "patches",
         text: TextSpec = "words",
-        zero: Zero | None = None,
+        absence: Absence | None = None,
         value: Kind = "probability",
         target: str | None = None,
         question: int | None = None,
     ) -> ModelGame:
-        """The coalition game of sample i (see `karat.probe.players` and `Zero`). Equal games share their answers.
+        """The coalition game of sample i (see `karat.probe.players` and `Absence`). Equal games share their answers.
 
         With `question` the image of sample i goes with the text of that sample instead of its own.
         """
-        zero = zero or Zero()
+        absence = absence or Absence()
         asker = i if question is None else question
         sample = self.samples[i]
         if asker != i:  # keeps the id of its image: looks at the image are shared by it
@@ -209,9 +209,9 @@ class Session:
         seen = visual_players(visual, sample, patches)
         read = text_players(text if "text" in self.model.capabilities else None, sample, tokens)
         answer = self.targets[i] if target is None else target
-        key = (i, asker, *seen.identity, read, *zero.visual_identity, zero.text, zero.words, value, answer)
+        key = (i, asker, *seen.identity, read, *absence.visual_identity, absence.text, absence.words, value, answer)
         if key not in self._known:
-            setting = Setting(sample, answer, seen, read, zero, value)
+            setting = Setting(sample, answer, seen, read, absence, value)
             index = self.games.add(setting)
             self._known[key] = ModelGame(self.evaluator.game(index).function, index, setting)
         return self._known[key]

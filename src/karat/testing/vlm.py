@@ -13,8 +13,8 @@ import numpy as np
 
 from karat.kernel.sample import Sample
 from karat.models.vlm_adapter import VLM
+from karat.probe.absence import Absence
 from karat.probe.session import Session
-from karat.probe.zero import Zero
 from karat.testing.law import Law, tried
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def _no_mask(model: VLM, samples: Sequence[Sample], answers: Sequence[str]) -> s
 
 def _one_patch(model: VLM, samples: Sequence[Sample], answers: Sequence[str]) -> str:
     session = Session(model, [_native(model, samples[0])], answers[:1])
-    game = session.game(0, zero=Zero(visual="black"))
+    game = session.game(0, absence=Absence(visual="black"))
     grid = model.layout(session.inputs).grid
     assert grid is not None
     mixed = session.games.mixed(model, game.index)
@@ -98,7 +98,7 @@ def _one_patch(model: VLM, samples: Sequence[Sample], answers: Sequence[str]) ->
 
 def _image_or_patches(model: VLM, samples: Sequence[Sample], answers: Sequence[str]) -> str:
     session = Session(model, [_native(model, samples[0])], answers[:1])
-    game = session.game(0, zero=Zero(visual="blur", radius=3))
+    game = session.game(0, absence=Absence(visual="blur", radius=3))
     visual = np.random.default_rng(0).random((4, game.n_visual)) < 0.5
     text = np.ones((4, game.n_text), bool)
     altered = game.setting.altered(visual, text)

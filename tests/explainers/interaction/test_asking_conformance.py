@@ -36,7 +36,7 @@ ALONE: list[Any] = [  # each sample by itself
     FaithShap(visual=(2, 2), budget=300),
     WeightedBanzhaf(visual=(2, 2), budget=300),
     Harsanyi(),
-    InterShap(absent="zero"),
+    InterShap(absent="absence"),
 ]
 TOGETHER: list[Any] = [Dime(visual=(2, 2), alterations=10, batch=3), Emap(batch=3), InterShap(batch=3), Pid(batch=3)]
 ASKING = [*ALONE, *TOGETHER]

@@ -15,7 +15,7 @@ from karat.explainers.perturbation.surrogate import closeness, neighbours, ridge
 from karat.kernel.errors import BadInput
 from karat.probe import Session
 
-SETTINGS = {"visual": (2, 2), "zero": "black", "alterations": 16, "batch": 4}
+SETTINGS = {"visual": (2, 2), "absence": "black", "alterations": 16, "batch": 4}
 
 
 @given(st.integers(2, 6), st.integers(0, 10**6))
@@ -60,7 +60,7 @@ def test_maps_equal_a_slow_twin() -> None:
     model, _ = world(entangled)
     samples = shades(3)
     session = Session(model, samples, ["yes"] * 3)
-    found = Dime(visual=(2, 2), zero="black", alterations=16, batch=3)(session)
+    found = Dime(visual=(2, 2), absence="black", alterations=16, batch=3)(session)
     i = 1
     order = [1, 2, 0]
     bright = cells(np.stack([s.image for s in samples]))
@@ -81,7 +81,7 @@ def test_maps_equal_a_slow_twin() -> None:
 def test_interaction_points_at_the_planted_pair_and_contribution_does_not_have_to() -> None:
     """Half of the samples say "red": cell 5 then matters through the interaction."""
     model, _ = world(planted)
-    found = Dime(visual=(4, 4), zero="black", alterations=120, batch=4)(Session(model, shades(4), ["yes"] * 4))
+    found = Dime(visual=(4, 4), absence="black", alterations=120, batch=4)(Session(model, shades(4), ["yes"] * 4))
     assert np.argmax(np.abs(found[0].visual)) == 5
     assert np.argmax(np.abs(found[0].words)) == 2
 
@@ -96,7 +96,7 @@ def test_released_explains_the_whole_score() -> None:
 
 def test_passes_are_what_was_made() -> None:
     model, seen = world(entangled)
-    dime = Dime(visual=(4, 4), zero="black", alterations=30, batch=3)
+    dime = Dime(visual=(4, 4), absence="black", alterations=30, batch=3)
     samples = shades(3, texts=("is it red", "it is red", "red it is"))
     found = dime(Session(model, samples, ["yes"] * 3))
     assert sum(a.passes for a in found) >= len(set(seen.seen))

@@ -94,7 +94,7 @@ def test_dime(part: str) -> None:
     keep = coalitions(16)
     near = closeness(keep)
     truth = ridge(keep, getattr(split, part), near, penalty=len(keep) / asked).weights
-    dime = Dime(visual=(4, 4), zero="black", alterations=asked, batch=3, part=part)
+    dime = Dime(visual=(4, 4), absence="black", alterations=asked, batch=3, part=part)
     runs = [dime(Session(model, samples, ["yes"] * 3, seed=seed))[0] for seed in range(60)]
     values, errors = (np.stack([getattr(r, name).ravel() for r in runs]) for name in ("visual", "standard_error"))
     assert 0.88 < covered(values, errors, truth) < 0.99

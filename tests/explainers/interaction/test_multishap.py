@@ -16,7 +16,7 @@ from karat.explainers.interaction.pair_regression import least_pairs, pair_regre
 from karat.explainers.interaction.reducing import reduced, synergy_share
 from karat.explainers.interaction.switching import switched
 from karat.kernel.errors import BadInput
-from karat.probe import Estimate, Evaluator, Game, Session, Zero, interaction_matrix
+from karat.probe import Absence, Estimate, Evaluator, Game, Session, interaction_matrix
 from karat.probe.exact import coalitions, shapley_interactions, shapley_values
 
 PAIR_METHODS = [MultiShap, FaithShap, WeightedBanzhaf]
@@ -122,17 +122,17 @@ def test_too_small_a_budget_is_said() -> None:
 @pytest.mark.parametrize("method", PAIR_METHODS)
 def test_an_additive_model_has_no_interaction(method: type[MultiShap]) -> None:
     model, _ = world(additive)
-    [found] = method(visual=(2, 2), zero="black", budget=128)(Session(model, [white()], ["yes"]))
+    [found] = method(visual=(2, 2), absence="black", budget=128)(Session(model, [white()], ["yes"]))
     close = 1e-6 if method is FaithShap else 1e-12  # shapiq gives the two ends a large finite weight
     np.testing.assert_allclose(found.pairs, 0, atol=close)
-    [sampled] = method(visual=(4, 4), zero="black", budget=1000)(Session(model, [white()], ["yes"]))
+    [sampled] = method(visual=(4, 4), absence="black", budget=1000)(Session(model, [white()], ["yes"]))
     np.testing.assert_allclose(sampled.pairs, 0, atol=1e-6)
 
 
 @pytest.mark.parametrize("method", PAIR_METHODS)
 def test_a_planted_pair_is_found(method: type[MultiShap]) -> None:
     model, seen = world(planted)
-    [found] = method(visual=(4, 4), zero="black", budget=1000)(Session(model, [white()], ["yes"]))
+    [found] = method(visual=(4, 4), absence="black", budget=1000)(Session(model, [white()], ["yes"]))
     expected = np.zeros((16, 3))
     expected[5, 2] = 0.4
     np.testing.assert_allclose(found.pairs, expected, atol=1e-6)
@@ -147,20 +147,20 @@ def test_both_estimators_find_it() -> None:
     model, _ = world(planted)
     session = Session(model, [white()], ["yes"])
     for estimator in ("switching", "regression"):
-        [found] = MultiShap(visual=(4, 4), zero="black", budget=600, estimator=estimator)(session)
+        [found] = MultiShap(visual=(4, 4), absence="black", budget=600, estimator=estimator)(session)
         assert found.pairs[5, 2] == pytest.approx(0.4, abs=1e-6)
         assert np.abs(np.delete(found.pairs.ravel(), 5 * 3 + 2)).max() < 1e-6
         assert found.passes <= 600
     with pytest.raises(BadInput, match="need a budget of 272"):
-        MultiShap(visual=(4, 4), zero="black", budget=100)(session)
+        MultiShap(visual=(4, 4), absence="black", budget=100)(session)
 
 
 def test_multishap_is_the_exact_index_on_small_games() -> None:
     model, seen = world(entangled)
     session = Session(model, shades(2), ["yes"] * 2)
-    found = MultiShap(visual=(3, 3), zero="black")(session)
+    found = MultiShap(visual=(3, 3), absence="black")(session)
     for i in range(2):
-        game = session.game(i, visual=(3, 3), zero=Zero("black", "delete"))
+        game = session.game(i, visual=(3, 3), absence=Absence("black", "delete"))
         truth = interaction_matrix(Game(game.function, game.n_visual, game.n_text), method="exact").values
         np.testing.assert_allclose(found[i].pairs, truth, atol=1e-12)
     assert found[0].passes == 2**12

@@ -13,12 +13,12 @@ from karat.kernel.sample import Sample
 from karat.probe import Session
 
 
-@pytest.mark.parametrize("absent", ["background", "zero"])
+@pytest.mark.parametrize("absent", ["background", "absence"])
 def test_a_sum_has_none(absent: str) -> None:
     model, _ = world(additive)
     session = Session(model, shades(5), ["yes"] * 5)
-    assert max(found.scalar for found in InterShap(absent=absent, zero="black")(session)) < 1e-9
-    assert intershap(values_of(session, absent, zero="black")[0]).overall < 1e-9
+    assert max(found.scalar for found in InterShap(absent=absent, absence="black")(session)) < 1e-9
+    assert intershap(values_of(session, absent, absence="black")[0]).overall < 1e-9
 
 
 def test_an_xor_has_nothing_else() -> None:
@@ -92,11 +92,11 @@ def test_no_reaction_is_no_number() -> None:
 
 def test_harsanyi_is_exact_and_takes_four_passes() -> None:
     model, seen = world(planted)
-    [found] = Harsanyi(zero="black")(Session(model, [white()], ["yes"]))
+    [found] = Harsanyi(absence="black")(Session(model, [white()], ["yes"]))
     assert found.scalar == pytest.approx(0.4)
     assert found.passes == len(set(seen.seen)) == 4
     model, _ = world(additive)
-    [none] = Harsanyi(zero="black")(Session(model, [white()], ["yes"]))
+    [none] = Harsanyi(absence="black")(Session(model, [white()], ["yes"]))
     assert none.scalar == pytest.approx(0, abs=1e-12)
 
 

@@ -23,7 +23,7 @@ def corner(bright: np.ndarray, words: list[set[str]]) -> np.ndarray:
 
 def test_search_by_sampling_needs_scores_only() -> None:
     model, seen = world(corner)
-    extremal = Extremal(areas=(3 / 16,), cells=4, budget=960, zero="black")
+    extremal = Extremal(areas=(3 / 16,), cells=4, budget=960, absence="black")
     found = extremal(Session(model, [white(i=0), white(i=1)], ["yes"] * 2))
     for attribution in found:
         assert set(np.argsort(-attribution.visual.ravel())[:3]) == {0, 1, 4}
@@ -47,7 +47,9 @@ class Corner(nn.Module):
 def test_search_by_gradient_holds_the_area_and_leaves_the_model_alone() -> None:
     model = classifier(Corner(), Preprocessing((16, 16), (0.0,) * 3, (1.0,) * 3), labels=["yes", "no"])
     samples = [Sample(f"w{i}", white().image) for i in range(2)]
-    found = Extremal(areas=(3 / 16,), cells=4, steps=300, zero="black", rate=0.05)(Session(model, samples, ["yes"] * 2))
+    found = Extremal(areas=(3 / 16,), cells=4, steps=300, absence="black", rate=0.05)(
+        Session(model, samples, ["yes"] * 2)
+    )
     for attribution in found:
         assert set(np.argsort(-attribution.visual.ravel())[:3]) == {0, 1, 4}
         assert attribution.visual.sum() == pytest.approx(3, abs=0.3)
@@ -57,7 +59,7 @@ def test_search_by_gradient_holds_the_area_and_leaves_the_model_alone() -> None:
 
 def test_sizes_are_averaged() -> None:
     model, _ = world(corner)
-    one = Extremal(areas=(1 / 16, 4 / 16), cells=4, budget=640, zero="black")(Session(model, [white()], ["yes"]))[0]
+    one = Extremal(areas=(1 / 16, 4 / 16), cells=4, budget=640, absence="black")(Session(model, [white()], ["yes"]))[0]
     assert one.visual.sum() == pytest.approx(2.5)
 
 

@@ -32,7 +32,7 @@ def test_the_regression_is_scikit_learns() -> None:
 @pytest.mark.parametrize("features", ["apart", "jointly"])
 def test_an_additive_model_is_read_off(features: str) -> None:
     model, seen = world(additive)
-    lime = Lime(visual=(4, 4), zero="black", budget=120, penalty=1e-9, features=features)
+    lime = Lime(visual=(4, 4), absence="black", budget=120, penalty=1e-9, features=features)
     [found] = lime(Session(model, [white()], ["yes"]))
     np.testing.assert_allclose(found.visual.ravel(), PATCH_WEIGHTS, atol=1e-6)
     np.testing.assert_allclose(found.words, [WORD_WEIGHTS[word] for word in WORDS], atol=1e-6)
@@ -68,7 +68,7 @@ def test_error_bars_cover_the_limit() -> None:
         keep * (sample.image.reshape(4, 4, 4, 4, 3)[:, 0, :, 0, 0].ravel() / 255), [set(WORDS)] * len(keep)
     )
     truth = ridge(keep, values, closeness(keep), 1e-9).weights
-    lime = Lime(visual=(4, 4), zero="black", features="image", budget=200, penalty=1e-9)
+    lime = Lime(visual=(4, 4), absence="black", features="image", budget=200, penalty=1e-9)
     runs = [lime(Session(model, [sample], ["yes"], seed=seed))[0] for seed in range(60)]
     z = np.stack([(run.visual.ravel() - truth) / run.standard_error.ravel() for run in runs])
     assert 0.90 < (np.abs(z) < 1.96).mean() < 0.99

@@ -13,7 +13,7 @@ from karat.probe import Session
 
 def test_leaving_one_out_of_a_sum_gives_its_terms() -> None:
     model, seen = world(additive)
-    [found] = LeaveOneOut(visual=(4, 4), zero="black")(Session(model, [white()], ["yes"]))
+    [found] = LeaveOneOut(visual=(4, 4), absence="black")(Session(model, [white()], ["yes"]))
     np.testing.assert_allclose(found.visual.ravel(), PATCH_WEIGHTS, atol=1e-12)
     np.testing.assert_allclose(found.words, [WORD_WEIGHTS[word] for word in WORDS], atol=1e-12)
     assert found.passes == len(set(seen.seen)) == 20
@@ -21,7 +21,7 @@ def test_leaving_one_out_of_a_sum_gives_its_terms() -> None:
 
 def test_leaving_one_out_counts_a_pair_for_both() -> None:
     model, _ = world(planted)
-    [found] = LeaveOneOut(visual=(4, 4), zero="black")(Session(model, [white()], ["yes"]))
+    [found] = LeaveOneOut(visual=(4, 4), absence="black")(Session(model, [white()], ["yes"]))
     assert found.visual.ravel()[5] == pytest.approx(PATCH_WEIGHTS[5] + 0.4)
     assert found.words[2] == pytest.approx(WORD_WEIGHTS["red"] + 0.4)
 
@@ -33,7 +33,7 @@ def test_phrases_share_their_score_evenly() -> None:
 
     model, _ = world(additive)
     sample = replace(white(), phrases=(Phrase((3, 9), "target"),))  # "it red"
-    [found] = LeaveOneOut(visual=(4, 4), zero="black", text="phrases")(Session(model, [sample], ["yes"]))
+    [found] = LeaveOneOut(visual=(4, 4), absence="black", text="phrases")(Session(model, [sample], ["yes"]))
     np.testing.assert_allclose(found.words, [0.02, 0.035, 0.035], atol=1e-12)
 
 
@@ -41,7 +41,7 @@ def test_phrases_share_their_score_evenly() -> None:
 def test_occlusion_equals_its_slow_twin(window: int) -> None:
     model, seen = world(entangled)
     sample = shades(1)[0]
-    [found] = Occlusion(cells=4, window=window, zero="black")(Session(model, [sample], ["yes"]))
+    [found] = Occlusion(cells=4, window=window, absence="black")(Session(model, [sample], ["yes"]))
 
     def value(image: np.ndarray) -> float:
         return float(entangled(cells(image[None]), [{"is", "it", "red"}])[0])
@@ -66,7 +66,7 @@ def test_a_window_must_fit() -> None:
 def test_explainers_on_equal_terms_share_answers() -> None:
     model, seen = world(entangled)
     session = Session(model, shades(3), ["yes"] * 3)
-    LeaveOneOut(visual=(4, 4), zero="grey")(session)
+    LeaveOneOut(visual=(4, 4), absence="grey")(session)
     before = len(seen.seen)
     Occlusion(cells=4, window=1)(session)
     assert len(seen.seen) == before

@@ -29,7 +29,7 @@ def table_of(level: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("method", METHODS)
 def test_a_sum_is_shared_out_to_its_terms(method: type[KernelShap] | type[Permutation]) -> None:
     model, seen = world(additive)
-    [found] = method(visual=(4, 4), zero="black", budget=300)(Session(model, [white()], ["yes"]))
+    [found] = method(visual=(4, 4), absence="black", budget=300)(Session(model, [white()], ["yes"]))
     np.testing.assert_allclose(found.visual.ravel(), PATCH_WEIGHTS, atol=1e-9)
     np.testing.assert_allclose(found.words, [WORD_WEIGHTS[word] for word in WORDS], atol=1e-9)
     assert len(set(seen.seen)) <= found.passes <= 300
@@ -39,7 +39,7 @@ def test_a_sum_is_shared_out_to_its_terms(method: type[KernelShap] | type[Permut
 def test_small_games_are_exact(method: type[KernelShap] | type[Permutation]) -> None:
     model, seen = world(entangled)
     sample = shades(1)[0]
-    [found] = method(visual=(2, 4), zero="black", budget=2048)(Session(model, [sample], ["yes"]))
+    [found] = method(visual=(2, 4), absence="black", budget=2048)(Session(model, [sample], ["yes"]))
     keep = coalitions(11)
     level = cells(sample.image[None])[0].reshape(4, 4)
     grid = np.arange(8).reshape(2, 4).repeat(2, axis=0)
@@ -56,7 +56,7 @@ def test_small_games_are_exact(method: type[KernelShap] | type[Permutation]) -> 
 def test_parts_add_up_to_the_whole(method: type[KernelShap] | type[Permutation], features: str) -> None:
     model, _ = world(entangled)
     sample = shades(1)[0]
-    [found] = method(visual=(4, 4), zero="black", budget=400, features=features)(Session(model, [sample], ["yes"]))
+    [found] = method(visual=(4, 4), absence="black", budget=400, features=features)(Session(model, [sample], ["yes"]))
 
     def value(image: np.ndarray, said: set[str]) -> float:
         return float(entangled(cells(image[None]), [said])[0])
@@ -74,8 +74,8 @@ def test_parts_add_up_to_the_whole(method: type[KernelShap] | type[Permutation],
 def test_error_bars_cover(method: type[KernelShap] | type[Permutation]) -> None:
     sample = shades(1)[0]
     model, _ = world(entangled)
-    [truth] = KernelShap(visual=(2, 4), zero="black", budget=2048)(Session(model, [sample], ["yes"]))
-    explainer = method(visual=(2, 4), zero="black", budget=300)
+    [truth] = KernelShap(visual=(2, 4), absence="black", budget=2048)(Session(model, [sample], ["yes"]))
+    explainer = method(visual=(2, 4), absence="black", budget=300)
     runs = [explainer(Session(model, [sample], ["yes"], seed=seed))[0] for seed in range(60)]
     values, errors = (
         np.stack([np.append(getattr(run, part), getattr(run, words)) for run in runs])

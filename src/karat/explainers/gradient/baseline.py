@@ -11,8 +11,8 @@ import numpy as np
 from karat.explainers.placing import WORDS, reads_text
 from karat.kernel.errors import BadInput
 from karat.models.structure import submodule
+from karat.probe.absence import Absence
 from karat.probe.session import Session
-from karat.probe.zero import Zero
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -37,8 +37,8 @@ class Baseline:
             return session.inputs.pixels.new_zeros(session.inputs.pixels.shape)
         if self.visual == "uniform":
             return noise(session, [(row, "baseline") for row in range(len(session.samples))])
-        zero = Zero(visual=self.visual, radius=self.radius)
-        samples = [replace(sample, image=zero.image_of(sample)) for sample in session.samples]
+        absence = Absence(visual=self.visual, radius=self.radius)
+        samples = [replace(sample, image=absence.image_of(sample)) for sample in session.samples]
         return session.torch_model.encode(samples).pixels
 
     def words(self, session: Session) -> Tensor | None:

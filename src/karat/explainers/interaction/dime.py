@@ -38,7 +38,7 @@ class Dime(Asking):
     """
 
     visual: str | tuple[int, int] = "superpixels"
-    zero: str = "black"
+    absence: str = "black"
     value: ValueKind = "auto"
     part: Literal["mi", "uc"] = "mi"
     alterations: int = 100

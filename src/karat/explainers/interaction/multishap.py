@@ -33,8 +33,8 @@ class MultiShap(Asking):
     no Shapley index.
     """
 
-    zero: str = "grey"
-    text_zero: str = "delete"
+    absence: str = "grey"
+    text_absence: str = "delete"
     value: ValueKind = "auto"
     budget: int = 4096
     estimator: Literal["switching", "regression"] = "switching"

@@ -17,7 +17,7 @@ from karat.probe.session import Session
 
 @dataclass(frozen=True)
 class Harsanyi(Asking):
-    """v(both) - v(image) - v(question) + v(nothing), absence being the zero state."""
+    """v(both) - v(image) - v(question) + v(nothing), absence being the absent state."""
 
     visual: str | tuple[int, int] = (1, 1)
     passes: ClassVar[int] = 4

@@ -66,29 +66,29 @@ def background_values(session: Session, batch: int, value: ValueKind) -> tuple[A
 
 def values_of(
     session: Session,
-    absent: Literal["background", "zero"] = "background",
+    absent: Literal["background", "absence"] = "background",
     batch: int = 16,
     value: ValueKind = "probability",
-    zero: str = "blur",
+    absence: str = "blur",
 ) -> tuple[Array, list[int]]:
     """(N, 4) values of all samples of a session, as `intershap` takes them, and passes per sample."""
     if absent == "background":
         return background_values(session, batch, value)
-    table = four_values(session, Asking(visual=(1, 1), zero=zero, value=value))
+    table = four_values(session, Asking(visual=(1, 1), absence=absence, value=value))
     return table, [4] * len(table)
 
 
 @dataclass(frozen=True)
 class InterShap:
-    """`absent`: "background" puts the images or questions of the block in the place of an absent one, "zero" their zero
-    state (4 passes). Blocks are runs of `batch` samples at most; the first sample of each notes the score of its block,
-    `BLOCK`. For the score of another set use `intershap` on `values_of`.
+    """`absent`: "background" puts the images or questions of the block in the place of an absent one, "absence" shows
+    the state `absence` (4 passes). Blocks are runs of `batch` samples at most; the first sample of each notes the score
+    of its block, `BLOCK`. For the score of another set use `intershap` on `values_of`.
     """
 
-    absent: Literal["background", "zero"] = "background"
+    absent: Literal["background", "absence"] = "background"
     batch: int = 16
     value: ValueKind = "probability"
-    zero: str = "blur"
+    absence: str = "blur"
     card: ClassVar[Card] = Card(
         "modality/intershap",
         "the share of this prediction that is interaction of image and question",
@@ -104,10 +104,10 @@ class InterShap:
 
     @property
     def passes(self) -> int:
-        return 4 if self.absent == "zero" else 3 * self.batch - 2
+        return 4 if self.absent == "absence" else 3 * self.batch - 2
 
     def __call__(self, session: Session) -> list[Attribution]:
-        table, passes = values_of(session, self.absent, self.batch, self.value, self.zero)
+        table, passes = values_of(session, self.absent, self.batch, self.value, self.absence)
         found = [Attribution(scalar=float(s), passes=p) for s, p in zip(intershap(table).local, passes, strict=True)]
         for block in blocks(session, self.batch, self.card.name) if len(found) > 1 else ():
             overall = intershap(table[block.start : block.stop]).overall

@@ -14,10 +14,10 @@ from karat.kernel.attribution import Attribution
 from karat.kernel.card import Card
 from karat.kernel.errors import BadInput
 from karat.kernel.typing import Values
+from karat.probe.absence import Absence
 from karat.probe.coalitions import ModelGame
 from karat.probe.evaluator import Question
 from karat.probe.session import Session
-from karat.probe.zero import Zero
 
 Array = npt.NDArray[np.float64]
 POPULATION, ELITE, MEMORY = 32, 8, 0.6  # of the search by sampling
@@ -39,7 +39,7 @@ class Extremal:
     search: Literal["auto", "gradient", "sampling"] = "auto"
     rate: float = 0.01
     penalty: float = 4900.0  # at the last step
-    zero: str = "blur"
+    absence: str = "blur"
     card: ClassVar[Card] = Card(
         "perturbation/extremal",
         "the smallest part of the image that keeps the answer, over several sizes",
@@ -61,7 +61,7 @@ class Extremal:
         if not self.areas or not all(0 < area < 1 for area in self.areas):
             raise BadInput(f"areas are shares of the image between 0 and 1; got {self.areas}.")
         grid = (self.cells, self.cells)
-        asked = [session.game(i, visual=grid, zero=Zero(self.zero)) for i in range(len(session.samples))]
+        asked = [session.game(i, visual=grid, absence=Absence(self.absence)) for i in range(len(session.samples))]
         gradient = session.inside is not None if self.search == "auto" else self.search == "gradient"
         masks = self._by_gradient(session, asked) if gradient else self._by_sampling(session, asked)
         passes = len(self.areas) * self.steps if gradient else self._rounds * POPULATION * len(self.areas)
@@ -111,18 +111,20 @@ class Extremal:
         if any(part.base.frames is None for part in mixed):
             raise BadInput(f"{model.name!r} has a transform of its own; use search='sampling'.")
         inputs = join([part.base for part in mixed], model.neutral_token or 0)
-        zero = torch.cat([part.zero_pixels for part in mixed])
+        absent = torch.cat([part.absent_pixels for part in mixed])
         targets = [asked[i].setting.target for i, _ in rows]
         n = self.cells**2
-        kept = torch.tensor([max(1, round(area * n)) for _, area in rows], device=zero.device)
-        wanted = (torch.arange(n, device=zero.device)[None] >= n - kept[:, None]).to(zero.dtype)  # sorted, ascending
-        mask = torch.full((len(rows), 1, self.cells, self.cells), 0.5, device=zero.device, requires_grad=True)
+        kept = torch.tensor([max(1, round(area * n)) for _, area in rows], device=absent.device)
+        wanted = (torch.arange(n, device=absent.device)[None] >= n - kept[:, None]).to(
+            absent.dtype
+        )  # sorted, ascending
+        mask = torch.full((len(rows), 1, self.cells, self.cells), 0.5, device=absent.device, requires_grad=True)
         speed = torch.zeros_like(mask)
         with evaluating(model.module), frozen(model.module), torch.enable_grad():
             for step in range(self.steps):
                 weight = self.penalty ** (step / self.steps)
-                shade = interpolate(mask, size=zero.shape[-2:], mode="bilinear", align_corners=False)
-                shown = replace(inputs, pixels=torch.lerp(zero, inputs.pixels, shade), reuse={})
+                shade = interpolate(mask, size=absent.shape[-2:], mode="bilinear", align_corners=False)
+                shown = replace(inputs, pixels=torch.lerp(absent, inputs.pixels, shade), reuse={})
                 answer = model.log_probability(shown, targets)
                 off = (mask.flatten(1).sort(dim=1).values - wanted).square().mean(dim=1)
                 [slope] = torch.autograd.grad((answer - weight * off).sum(), mask)

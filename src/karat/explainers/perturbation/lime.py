@@ -13,13 +13,13 @@ from karat.kernel.attribution import Attribution
 from karat.kernel.card import Card
 from karat.kernel.sample import Sample
 from karat.kernel.typing import Image
+from karat.probe.absence import Absence
 from karat.probe.coalitions import ModelGame
 from karat.probe.evaluator import Question
 from karat.probe.players import Labels, visual_players
 from karat.probe.session import Session
-from karat.probe.zero import Zero
 
-SEGMENTS = "segments"  # a zero state that only LIME has: every player in its own mean colour
+SEGMENTS = "segments"  # a absent state that only LIME has: every player in its own mean colour
 
 
 @dataclass(frozen=True)
@@ -27,13 +27,13 @@ class Lime(Asking):
     """Ridge regression on `budget` coalitions, weighed by how close they are to the whole sample.
 
     `features`: "apart" (image under the whole question, words under the whole image, half of the budget each),
-    "jointly" (one model of both), "image" or "text". `zero`: "segments" paints absent superpixels in their own mean
-    colour, as LIME does; or any zero state.
+    "jointly" (one model of both), "image" or "text". `absence`: "segments" paints absent superpixels in their own mean
+    colour, as LIME does; or any absent state.
     """
 
     visual: str | tuple[int, int] = "superpixels"
-    zero: str = SEGMENTS
-    text_zero: str = "auto"
+    absence: str = SEGMENTS
+    text_absence: str = "auto"
     budget: int = 1000
     features: Features = "apart"
     width: float = 0.25
@@ -78,16 +78,16 @@ class Lime(Asking):
 
 
 def lime_game(session: Session, i: int, asking: Asking) -> ModelGame:
-    """The game of sample i with LIME's own zero state where that is asked for."""
+    """The game of sample i with LIME's own absent state where that is asked for."""
     sample = session.samples[i]
-    if asking.zero != SEGMENTS:
+    if asking.absence != SEGMENTS:
         return game_of(session, i, asking)
     visual = players(session, i, asking.visual)
     grid = session.torch_model.layout(session.inputs).grid if visual == "patches" else None
     seen = visual_players(visual, sample, grid)
     labels = seen.labels_of(*sample.size)
-    zero = Zero("given", asking.text_zero, image=mean_colours(sample, labels))
-    return game_of(session, i, asking, visual=visual if seen.grid is not None else labels, zero=zero)
+    absence = Absence("given", asking.text_absence, image=mean_colours(sample, labels))
+    return game_of(session, i, asking, visual=visual if seen.grid is not None else labels, absence=absence)
 
 
 def mean_colours(sample: Sample, labels: Labels) -> Image:

@@ -12,9 +12,9 @@ from karat.kernel.attribution import Attribution
 from karat.kernel.card import Card
 from karat.kernel.errors import BadInput
 from karat.kernel.typing import Keep, Values
+from karat.probe.absence import Absence
 from karat.probe.evaluator import Question
 from karat.probe.session import Session
-from karat.probe.zero import Zero
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Occlusion:
 
     cells: int = 14
     window: int = 3
-    zero: str = "grey"
+    absence: str = "grey"
     value: ValueKind = "probability"
     text: Literal["words", "phrases"] = "words"
     card: ClassVar[Card] = Card(
@@ -48,7 +48,7 @@ class Occlusion:
             raise BadInput(f"an occlusion window of {self.window} does not fit {self.cells} cells.")
         grid = (self.cells, self.cells)
         asked = [
-            session.game(i, visual=grid, text=self.text, zero=Zero(self.zero), value=kind(session, self.value))
+            session.game(i, visual=grid, text=self.text, absence=Absence(self.absence), value=kind(session, self.value))
             for i in range(len(session.samples))
         ]
         covered = windows(self.cells, self.window)

@@ -15,9 +15,9 @@ from karat.kernel.attribution import Attribution
 from karat.kernel.card import Card
 from karat.kernel.errors import BadInput
 from karat.kernel.typing import Keep, Values
+from karat.probe.absence import Absence
 from karat.probe.games import small_sample
 from karat.probe.session import Session
-from karat.probe.zero import Zero
 
 GROUPS = 12  # of masks, whose means give the standard error
 Array = npt.NDArray[np.float32]
@@ -33,8 +33,8 @@ class Rise:
     cells: int = 7
     keep: float = 0.5
     word_masks: int = 256
-    zero: str = "black"
-    text_zero: str = "auto"
+    absence: str = "black"
+    text_absence: str = "auto"
     value: ValueKind = "probability"
     card: ClassVar[Card] = Card(
         "perturbation/rise",
@@ -53,9 +53,9 @@ class Rise:
     def __call__(self, session: Session) -> list[Attribution]:
         if self.masks < 2 * GROUPS or not 0 < self.keep < 1:
             raise BadInput(f"RISE needs {2 * GROUPS} masks or more and 0 < keep < 1; got {self.masks}, {self.keep}.")
-        zero, value = Zero(self.zero, self.text_zero), kind(session, self.value)
+        absence, value = Absence(self.absence, self.text_absence), kind(session, self.value)
         samples = range(len(session.samples))
-        asked = [session.game(i, visual=(1, 1), zero=zero, value=value) for i in samples]
+        asked = [session.game(i, visual=(1, 1), absence=absence, value=value) for i in samples]
         drawn = [
             SoftMasks.drawn(view(session, game), self.masks, self.cells, self.keep, session.rng(i, self.card.name))
             for i, game in enumerate(asked)

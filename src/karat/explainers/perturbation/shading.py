@@ -1,4 +1,4 @@
-"""Soft masks: images that fade into their zero state, pixel by pixel, batched and counted like any coalition.
+"""Soft masks: images that fade into their absent state, pixel by pixel, batched and counted like any coalition.
 
 A coalition knows only kept and absent. RISE's masks have shades between, so here the evaluator's "players" are the bits
 of a mask's number, and whoever draws the masks can make number k again when its batch comes.
@@ -49,7 +49,7 @@ class Shading:
         samples, targets = [], []
         for block, shade in zip(blocks, shades, strict=True):
             setting = self.games[block.game].setting
-            images = _mixed_images(setting.sample.image, setting.zero.image_of(setting.sample), shade)
+            images = _mixed_images(setting.sample.image, setting.absence.image_of(setting.sample), shade)
             samples += [replace(setting.sample, image=image) for image in images]
             targets += [setting.target] * len(images)
         return as_kind(model.score(samples, targets), self.games[0].setting.kind, model.name)
@@ -68,12 +68,12 @@ class Shading:
             spread = mixed.texts(np.ones((len(shade), game.n_text), dtype=np.bool_))
             full = mixed.base.pixels
             if mixed.base.frames is None:  # a transform of the user's: only it knows what a pixel becomes
-                sample, zero = game.setting.sample, game.setting.zero
-                images = _mixed_images(sample.image, zero.image_of(sample), shade)
+                sample, absence = game.setting.sample, game.setting.absence
+                images = _mixed_images(sample.image, absence.image_of(sample), shade)
                 pixels = model.encode([replace(sample, image=image) for image in images]).pixels
             else:
                 mask = torch.from_numpy(shade).to(full.device, full.dtype)[:, None]
-                pixels = torch.lerp(mixed.zero_pixels, full, mask)
+                pixels = torch.lerp(mixed.absent_pixels, full, mask)
             rows.append(replace(spread, pixels=pixels))
             targets += [game.setting.target] * len(shade)
         kind = self.games[0].setting.kind
@@ -109,6 +109,6 @@ def _numbers(keep: Keep) -> Numbers:
     return keep @ (1 << np.arange(BITS, dtype=np.int64))
 
 
-def _mixed_images(image: npt.NDArray[np.uint8], zero: npt.NDArray[np.uint8], shade: Shades) -> npt.NDArray[np.uint8]:
+def _mixed_images(image: npt.NDArray[np.uint8], absent: npt.NDArray[np.uint8], shade: Shades) -> npt.NDArray[np.uint8]:
     mask = shade[..., None]
-    return np.rint(mask * image + (1 - mask) * zero).astype(np.uint8)
+    return np.rint(mask * image + (1 - mask) * absent).astype(np.uint8)

@@ -35,8 +35,8 @@ class PixelShapTokenShap(Asking):
     """
 
     visual: str | tuple[int, int] = "auto"
-    zero: str = "black"
-    text_zero: str = "delete"
+    absence: str = "black"
+    text_absence: str = "delete"
     budget: int = 1000
     features: Features = "apart"
     compare: Literal["answer", "probability"] = "answer"

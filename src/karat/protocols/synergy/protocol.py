@@ -14,9 +14,9 @@ from karat.kernel.errors import KaratError
 from karat.kernel.row import Outcomes
 from karat.metrics.perturbation import Quadrature, Rounding
 from karat.models.torch_model import TorchModel
+from karat.probe.absence import Absence
 from karat.probe.coalitions import ModelGame
 from karat.probe.session import Session
-from karat.probe.zero import Zero
 from karat.protocols.synergy.asking import MODALITIES, Explanation, Scores
 from karat.protocols.synergy.cards import CITATION, DELETION, F_SYN, INSERTION, SII, SRG
 from karat.protocols.synergy.orders import question_words, ranking
@@ -32,7 +32,7 @@ class Synergy:
     """Perturbs both modalities in the order of the explanation, `steps` shares of the features from none to all.
 
     `visual` are the players of the image (see `karat.probe.players`), by default the model's own patches; text players
-    are the words of the question. `zero` and `text_zero` say what an absent feature is (see `Zero`); with the
+    are the words of the question. `absence` and `text_absence` say what an absent feature is (see `Absence`); with the
     defaults this is fsyn2026 A.3: blur of radius 30, pad tokens, the joint probability of the model's own answer.
 
     `calibrate` is the share of samples, drawn by their id, on which the exact interaction index of fsyn2026 appendix D
@@ -41,9 +41,9 @@ class Synergy:
 
     steps: int = 11
     visual: str | tuple[int, int] = "patches"
-    zero: str = "blur"
+    absence: str = "blur"
     radius: float = 30.0
-    text_zero: str = "auto"
+    text_absence: str = "auto"
     rounding: Rounding = "nearest"
     quadrature: Quadrature = "mean"
     calibrate: float = 0.0
@@ -96,9 +96,9 @@ class Synergy:
     def _game(self, session: Session, i: int) -> ModelGame:
         if unread := session.unread(i):
             raise KaratError(unread)
-        zero = Zero(visual=self.zero, text=self.text_zero, radius=self.radius)
+        absence = Absence(visual=self.absence, text=self.text_absence, radius=self.radius)
         sample = session.samples[i]
-        game = session.game(i, visual=self.visual, text=question_words(sample) or None, zero=zero)
+        game = session.game(i, visual=self.visual, text=question_words(sample) or None, absence=absence)
         if not isinstance(session.model, TorchModel):
             game.setting.visual.labels_of(*sample.size)  # an image too small for its players: said before any pass
         return game

@@ -1,4 +1,4 @@
-"""`Zero`: what an absent feature looks like. No torch here."""
+"""`Absence`: what an absent feature looks like. No torch here."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from karat.kernel.identity import generator
 from karat.kernel.sample import Sample
 from karat.kernel.typing import Image
 
-VISUAL_ZERO = ("blur", "black", "grey", "mean", "noise", "white", "given")
-TEXT_ZERO = ("auto", "pad", "mask", "delete", "given")
+VISUAL_ABSENCE = ("blur", "black", "grey", "mean", "noise", "white", "given")
+TEXT_ABSENCE = ("auto", "pad", "mask", "delete", "given")
 
 
 @dataclass(frozen=True, eq=False)
-class Zero:
-    """The zero state of both modalities.
+class Absence:
+    """The absent state of both modalities.
 
     `visual`: "blur" (Gaussian, Pillow's `radius`; fsyn2026 A.3 uses 30), "black", "grey", "mean" (colour of the image),
     "noise" (uniform, seeded by the sample), "white" (the empty cell of the grid world), or "given" with `image`.
@@ -33,18 +33,18 @@ class Zero:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for kind, value, known in (("visual", self.visual, VISUAL_ZERO), ("text", self.text, TEXT_ZERO)):
+        for kind, value, known in (("visual", self.visual, VISUAL_ABSENCE), ("text", self.text, TEXT_ABSENCE)):
             if value not in known:
-                raise BadInput(f"the {kind} zero state is one of {', '.join(known)}; got {value!r}.")
+                raise BadInput(f"the {kind} absent state is one of {', '.join(known)}; got {value!r}.")
         if (self.visual == "given") != (self.image is not None) or (self.text == "given") != (self.words is not None):
-            raise BadInput("zero states: visual='given' goes with `image`, text='given' goes with `words`.")
+            raise BadInput("absent states: visual='given' goes with `image`, text='given' goes with `words`.")
 
     def image_of(self, sample: Sample) -> Image:
-        """The zero image of a sample, same size."""
+        """The absent image of a sample, same size."""
         image = sample.image
         if self.image is not None:
             if self.image.shape != image.shape:
-                raise BadInput(f"the zero image has shape {self.image.shape}; sample {sample.id} has {image.shape}.")
+                raise BadInput(f"the absent image has shape {self.image.shape}; sample {sample.id} has {image.shape}.")
             return self.image
         if self.visual == "blur":
             from PIL import Image as Pillow
