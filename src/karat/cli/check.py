@@ -85,8 +85,9 @@ def _check_spec(spec: str, settings: list[str]) -> None:
 
 def _seen(recipe: ModelRecipe) -> str | None:
     """How images are shown to the model, where its recipe says."""
-    said = getattr(recipe, "sees", None)
-    return said if isinstance(said, str) else None
+    from karat.kernel.roles import Sees, plays
+
+    return recipe.sees if plays(recipe, Sees) else None
 
 
 def _try_laws(model: Model, sample: Sample, answer: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from karat.engine.executors.job import Done
-from karat.engine.plan import Plan
+from karat.engine.plan import Plan, passes
 from karat.kernel.cell import Job
 from karat.kernel.registry import label
 
@@ -22,8 +22,8 @@ class Rates:
     """
 
     def __init__(self, planned: Plan) -> None:
-        own = float(getattr(planned.protocol, "passes", 0))
-        self.passes = {label(e): 1 + own + float(getattr(e, "passes", 1)) for e in planned.explainers}
+        own = passes(planned.protocol, 0)
+        self.passes = {label(e): 1 + own + passes(e) for e in planned.explainers}
         self.models = [label(m) for m in planned.models]
         self.samples: dict[tuple[str, str], int] = {}
         self.seconds: dict[tuple[str, str], float] = {}

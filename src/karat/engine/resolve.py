@@ -9,19 +9,20 @@ from typing import Any
 
 from karat.kernel.errors import Faults, KaratError
 from karat.kernel.registry import build
-from karat.kernel.roles import Benchmark, Dataset, Explainer, ModelRecipe
+from karat.kernel.roles import Benchmark, Dataset, Explainer, HasControls, ModelRecipe, plays
 from karat.kernel.spec import Component, Spec, read_plain, with_settings
 from karat.models import recipe
+from karat.probe.session import Session
 
 
 @dataclass(frozen=True)
 class Parts:
     """What a spec names, with checked parameters. No weights are loaded and no data is read."""
 
-    protocol: Benchmark
+    protocol: Benchmark[Session]
     models: list[ModelRecipe]
     datasets: list[Dataset]
-    explainers: list[Explainer]  # those that the protocol's tables never lack come last
+    explainers: list[Explainer[Session]]  # those that the protocol's tables never lack come last
 
 
 def read_spec(path: str | Path, settings: Sequence[str] = ()) -> Spec:
@@ -51,7 +52,7 @@ def resolve(spec: Spec) -> Parts:
     if faults:
         raise Faults(spec.name, faults)
     named = {component.name for component in spec.explainers}
-    always = [name for name in getattr(protocol, "controls", ()) if name not in named]
+    always = [name for name in protocol.controls if name not in named] if plays(protocol, HasControls) else []
     explainers += [build("explainer", name, {}) for name in always]
     return Parts(protocol, models, datasets, explainers)
 

@@ -20,8 +20,10 @@ from karat.engine.race import Settle, racing
 from karat.kernel.card import Card
 from karat.kernel.cell import Job
 from karat.kernel.errors import BadInput, RunFailed
-from karat.kernel.registry import label
+from karat.kernel.registry import facts, label
+from karat.kernel.roles import Concludes, FromPaper, MechanismKnown, ModelRecipe, Writes, plays
 from karat.kernel.spec import Spec
+from karat.results.facts import PARTS
 from karat.results.run import Run
 from karat.results.store import Store
 
@@ -112,22 +114,20 @@ def _execute(
 
 def _conclude(planned: Plan, finished: Run, log: Log) -> None:
     """What the protocol makes of the whole run, where it has something to say (see `Finding`)."""
-    conclude, compare = (getattr(planned.protocol, name, None) for name in ("findings", "paper"))
-    if conclude is None:
+    protocol = planned.protocol
+    if not plays(protocol, Concludes):
         return
     findings: list[dict[str, Any]] = []
     try:
-        findings += [finding.plain() for finding in conclude(finished)]
-        finished.store.write_json("findings.json", findings)  # a comparison may read them
-        if compare is not None:
-            section = f"Beside paper {getattr(planned.protocol, 'paper_number', '')}".rstrip()
-            findings += [finding.plain() for finding in compare(finished).findings(section)]
+        findings += [finding.plain() for finding in protocol.findings(finished)]
+        if plays(protocol, FromPaper):
+            section = f"Beside paper {protocol.card.paper}"
+            findings += [finding.plain() for finding in protocol.paper(finished).findings(section)]
     except Exception as error:  # the rows stand, whatever became of their summary
         log("warning", text=f"{'no' if not findings else 'not all'} findings: {type(error).__name__}: {error}")
     finished.store.write_json("findings.json", findings)
-    write = getattr(planned.protocol, "writes", None)
-    if write is not None and findings:
-        for name, text in write(finished).items():
+    if plays(protocol, Writes) and findings:
+        for name, text in protocol.writes(finished).items():
             finished.store.write(name, text.encode())
             log("note", text=f"wrote {finished.path}/{name}")
 
@@ -167,17 +167,25 @@ def _manifest(planned: Plan) -> dict[str, Any]:
         "format": 1,
         "name": planned.spec.name,
         "protocol": planned.protocol.card.name,
+        PARTS: {
+            "model": {label(m): {**facts(m), "mechanism": _mechanism(m)} for m in planned.models},
+            "dataset": {label(d): facts(d) for d in planned.datasets},
+            "explainer": {label(e): facts(e) for e in planned.explainers},
+        },
         "scores": {card.name: _about(card) for card in planned.protocol.scores},
         "cells": sorted(cell.id for cell in planned.cells),
         "refusals": [{"model": r.model, "explainer": r.explainer, "reason": r.reason} for r in planned.refusals],
         "models": {label(m): m.revision for m in planned.models},
-        "mechanisms": {label(m): getattr(m, "mechanism", None) for m in planned.models},
         "datasets": {label(d): d.revision for d in planned.datasets},
         "seed": planned.spec.seed,
         "versions": {"python": platform.python_version(), **_versions()},
         "hardware": {"machine": platform.machine(), "cores": os.cpu_count(), "system": platform.system()},
         "command": " ".join(["karat", *sys.argv[1:]]) if Path(sys.argv[0]).name == "karat" else "",
     }
+
+
+def _mechanism(recipe: ModelRecipe) -> str | None:
+    return recipe.mechanism if plays(recipe, MechanismKnown) else None
 
 
 def _about(card: Card) -> dict[str, Any]:
@@ -191,7 +199,7 @@ def _about(card: Card) -> dict[str, Any]:
         "ceiling": card.ceiling,
         "citation": card.citation,
         "departures": card.departures,
-        "detail": list(card.detail),
+        "draws": [list(pair) for pair in card.draws],
     }
 
 

@@ -15,7 +15,7 @@ from karat.engine.care import Care, Place, Watch
 from karat.engine.plan import Plan
 from karat.kernel.attribution import Attribution
 from karat.kernel.cell import Job
-from karat.kernel.roles import Benchmark, Dataset, Explainer, Model
+from karat.kernel.roles import Benchmark, ChoosesTargets, Dataset, Explainer, Model, plays
 from karat.kernel.row import Outcomes
 from karat.kernel.sample import Sample
 from karat.kernel.typing import Values
@@ -152,14 +152,13 @@ def _asked(plan: Plan, model: Model, samples: Sequence[Sample], lost: str = "") 
         for run in runs:
             yield from _asked(plan, model, run, lost)
         return
-    choose = getattr(plan.protocol, "targets", None)
     session = Session(model, samples, seed=plan.spec.seed)
     if lost:
         yield _Asked(session, [None] * len(samples), [None] * len(samples), lost)
         return
     try:
-        if choose is not None:
-            session = Session(model, samples, choose(model, samples), plan.spec.seed)
+        if plays(plan.protocol, ChoosesTargets):
+            session = Session(model, samples, plan.protocol.targets(model, samples), plan.spec.seed)
         yield _Asked(session, session.answers, _finite(model.score(samples, session.targets)))
     except Exception as error:
         if len(samples) == 1:
@@ -182,14 +181,14 @@ class _Batch:
         self.passes = np.array([a.passes if a is not None else 0.0 for a in attributions], dtype=np.float64)
 
     @staticmethod
-    def failed(protocol: Benchmark, batch: Sequence[Sample], reason: str) -> _Batch:
+    def failed(protocol: Benchmark[Session], batch: Sequence[Sample], reason: str) -> _Batch:
         return _Batch(
             {metric: Outcomes.failed([reason] * len(batch)) for metric in (card.name for card in protocol.scores)},
             [None] * len(batch),
         )
 
 
-def _explain(plan: Plan, session: Session, explainer: Explainer, name: str) -> _Batch:
+def _explain(plan: Plan, session: Session, explainer: Explainer[Session], name: str) -> _Batch:
     """A batch that raises is tried again one sample at a time, so that only the guilty ones fail."""
     try:
         with session.cost.clock(f"explain {name}"):

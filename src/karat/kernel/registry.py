@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import inspect
+import json
 from collections.abc import Iterator
 from functools import cache
 from importlib.metadata import entry_points
@@ -16,6 +17,9 @@ from typing import Any
 
 from karat.kernel.card import Card, Carded, Kind
 from karat.kernel.errors import BadInput, Faults, UnknownName
+from karat.kernel.identity import canonical
+from karat.kernel.roles import Described, Labelled, plays
+from karat.kernel.typing import Scalar
 
 ROOMS: dict[Kind, str] = {
     "dataset": "karat.datasets",
@@ -86,11 +90,31 @@ def label(thing: Any) -> str:
 
     A recipe that has a better name for itself (`gridprog.pure`) gives it as `label`.
     """
-    own = getattr(thing, "label", None)
-    if isinstance(own, str):
-        return own
+    if plays(thing, Labelled):
+        return thing.label
     changed = ", ".join(f"{name}={value}" for name, value in _changed(thing))
     return f"{thing.card.name}({changed})" if changed else str(thing.card.name)
+
+
+def facts(thing: Any) -> dict[str, Scalar]:
+    """What a part is, for code: its registered name and family, its parameters, and what it says of itself.
+
+    Parameters that are no plain values stand as text; those that have parameters themselves, with a dot.
+    """
+    own = thing.facts if plays(thing, Described) else {}
+    card = thing.card
+    known = {"name": card.name, "family": card.family, "is_control": card.is_control}
+    return {**known, **dict(_parameters(thing)), **own}
+
+
+def _parameters(thing: Any) -> Iterator[tuple[str, Scalar]]:
+    for field in dataclasses.fields(thing):
+        value = getattr(thing, field.name)
+        if dataclasses.is_dataclass(value):
+            yield from ((f"{field.name}.{name}", inner) for name, inner in _parameters(value))
+        else:
+            plain = value is None or isinstance(value, str | int | float | bool)
+            yield field.name, value if plain else json.dumps(canonical(value))
 
 
 def _changed(thing: Any, usual: Any = None) -> Iterator[tuple[str, Any]]:

@@ -18,7 +18,6 @@ from karat.kernel.sample import Region, Sample
 from karat.metrics import relevance_mass
 from karat.probe.session import Session
 from karat.protocols.semantic import Semantic
-from karat.protocols.semantic.spelling import said
 
 LEFT = np.zeros((H, W))
 LEFT[:, :4] = [1.0, 0.8, 0.5, 0.2]
@@ -117,8 +116,7 @@ def test_correctness_and_what_the_model_says_by_itself() -> None:
     assert found["correct"].values.tolist() == [1, 1, 1, 1, 1, 0]
     np.testing.assert_allclose(found["own_confidence"].values, 0.6)
     np.testing.assert_allclose(found["confidence"].values, [0.6] * 5 + [0.08])
-    assert found["correct"].detail is not None
-    assert said(found["correct"].detail)[-2:] == ["cat", "lion"]
+    assert found["correct"].texts["own"][-2:] == ["cat", "lion"]
 
 
 def test_a_label_that_the_model_was_never_taught_is_no_failure() -> None:
@@ -141,8 +139,8 @@ def test_maps_without_mass_fail_with_their_reason() -> None:
 
 def test_curves_are_kept_for_every_threshold() -> None:
     found = scored(Semantic(threshold=0.5, thresholds=(0.0, 0.5)), Scenes(1))["sss"]
-    assert found.detail is not None
-    np.testing.assert_allclose(found.detail[0], [0.2 / 2.5, 0.0, 4 / 7, 0.0], atol=1e-7)
+    np.testing.assert_allclose(found.details["soft"][0], [0.2 / 2.5, 0.0], atol=1e-7)
+    np.testing.assert_allclose(found.details["hard"][0], [4 / 7, 0.0], atol=1e-7)
 
 
 def test_roles_stand_in_for_classes() -> None:

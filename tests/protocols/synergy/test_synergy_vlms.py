@@ -42,7 +42,7 @@ def test_nine_explainers_get_a_score_or_a_reason(kind: str) -> None:
             scored += 1
             assert -2 <= outcome.value <= 2
             # with nothing deleted the value is the joint probability of the answer's tokens (fsyn2026 Eq. 12)
-            assert found.detail[0, 0] == pytest.approx(float(whole[0]), abs=1e-5)
+            assert found.details["del_joint"][0, 0] == pytest.approx(float(whole[0]), abs=1e-5)
         else:  # random weights: a rectified map may be empty
             assert isinstance(outcome, Failure)
             assert "all zero" in outcome.reason

@@ -13,8 +13,8 @@ from karat.kernel.row import Outcomes
 from karat.metrics.localization import OtsuIoU, RelevanceMass, Spuriousity
 from karat.metrics.ranking import PointingGame, RelevanceRank
 from karat.probe.session import Session
+from karat.protocols.common.localize import pair
 from karat.protocols.grid.readings import READINGS, Reading
-from karat.protocols.localize import pair
 from karat.protocols.synergy.protocol import Synergy
 
 if TYPE_CHECKING:

@@ -17,6 +17,7 @@ from karat.models.torch_model import TorchModel
 from karat.probe.absence import Absence
 from karat.probe.coalitions import ModelGame
 from karat.probe.session import Session
+from karat.protocols.common.column import Column
 from karat.protocols.synergy.asking import MODALITIES, Explanation, Scores
 from karat.protocols.synergy.cards import CITATION, DELETION, F_SYN, INSERTION, SII, SRG
 from karat.protocols.synergy.orders import question_words, ranking
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from karat.kernel.claim import Comparison
     from karat.kernel.finding import Finding
     from karat.results.run import Run
+
+
+KEPT = ("f_syn", "srg_visual", "srg_text", "sii")  # scores whose curves are kept; those of srg are insertion, deletion
 
 
 @dataclass(frozen=True)
@@ -48,10 +52,9 @@ class Synergy:
     quadrature: Quadrature = "mean"
     calibrate: float = 0.0
     background: int = 6
-    paper_number: ClassVar[str] = "001"
     card: ClassVar[Card] = Card(
         "synergy", "do the features an explainer ranks first matter together, across image and text?", "protocol",
-        needs=frozenset({"text"}), citation=CITATION,
+        needs=frozenset({"text"}), citation=CITATION, paper="001",
     )  # fmt: skip
 
     @property
@@ -134,25 +137,23 @@ class Synergy:
         failed: Mapping[int, str],
     ) -> Outcomes:
         """One metric over the batch. An answer that is not a number is the model's failure, not a score."""
-        values = np.full(n, np.nan)
-        details: dict[int, np.ndarray[tuple[int], np.dtype[np.float64]]] = {}
-        failures, absent = dict(failed), dict[int, str]()
+        column = Column(n)
+        for i, reason in failed.items():
+            column.fail(i, reason)
         for i, one in asked.items():
             if metric in found[i]:
-                value, drawn = found[i][metric]
-                bad = int((~np.isfinite(drawn)).sum())
-                if bad:
-                    failures[i] = f"model: {bad} of the {drawn.size} answers behind {metric} are NaN or infinite"
+                value, curves = found[i][metric]
+                answers = np.concatenate([np.ravel(values) for values in curves.values()])
+                if bad := int((~np.isfinite(answers)).sum()):
+                    column.fail(i, f"model: {bad} of the {answers.size} answers behind {metric} are NaN or infinite")
                 else:
-                    values[i], details[i] = value, drawn
+                    column.score(i, value, curves if metric in KEPT else {})
             elif lacking := one.lacking(metric):
-                told = failures if any(ranking.defined for ranking in lacking) else absent
-                told[i] = "; ".join(ranking.problem for ranking in lacking)
+                reason = "; ".join(ranking.problem for ranking in lacking)
+                if any(ranking.defined for ranking in lacking):
+                    column.fail(i, reason)
+                else:
+                    column.leave_out(i, reason)
             else:
-                absent[i] = "not among the samples drawn for calibration"
-        if metric.startswith(("insertion", "deletion")) or not details:
-            return Outcomes(values, failures, absent)  # their curves are in the detail of srg
-        detail = np.full((n, next(iter(details.values())).size), np.nan)
-        for i, drawn in details.items():
-            detail[i] = drawn
-        return Outcomes(values, failures, absent, detail)
+                column.leave_out(i, "not among the samples drawn for calibration")
+        return column.outcomes()

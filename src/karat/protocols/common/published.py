@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -55,3 +56,24 @@ def load(protocol: str) -> Published:
         for t in data.get("tables", ())
     ]
     return Published(data["paper"], data["title"], {table.number: table for table in tables}, data.get("facts", {}))
+
+
+def beside(
+    table: Table, keys: Sequence[str], ours: Mapping[tuple[Scalar, ...], Mapping[str, Scalar]], columns: Sequence[str]
+) -> tuple[tuple[str, ...], tuple[tuple[Scalar, ...], ...]]:
+    """A printed table with our numbers in it: its key columns, then for each of `columns` the printed value and ours.
+
+    `ours` has our values by key, then by column; what a run has no number for is None.
+
+    >>> printed = Table("Table 1", "", ("method", "mean"), (("Grad-CAM", 0.3), ("LIME", 0.2)))
+    >>> beside(printed, ["method"], {("LIME",): {"mean": 0.25}}, ["mean"])
+    (('method', 'mean published', 'mean ours'), (('Grad-CAM', 0.3, None), ('LIME', 0.2, 0.25)))
+    """
+    heads = (*keys, *(f"{name} {whose}" for name in columns for whose in ("published", "ours")))
+    rows = []
+    for row in table.rows:
+        printed = dict(zip(table.columns, row, strict=True))
+        key = tuple(printed[name] for name in keys)
+        mine = ours.get(key, {})
+        rows.append((*key, *(value for name in columns for value in (printed.get(name), mine.get(name)))))
+    return heads, tuple(rows)
