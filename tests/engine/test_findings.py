@@ -53,6 +53,8 @@ def test_a_summary_that_fails_leaves_the_rows_and_a_warning(tmp_path: Path) -> N
 class Disputed(Concludes):
     """It has a paper too, whose comparison reads what was found."""
 
+    card = replace(Concludes.card, paper="999")
+
     def findings(self, run: Run) -> Sequence[Finding]:
         [found] = super().findings(run)
         return [replace(found, cautions=("The twin is a <i>fraud</i>.",))]

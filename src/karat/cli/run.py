@@ -139,8 +139,9 @@ def show_plan(planned: Plan, where: str, workers: int | None) -> None:
     for text in (*missing_extras(planned), *planned.absent):
         typer.echo(f"missing: {text}")
     for recipe in planned.models:
+        name = recipe.label
         if plays(recipe, Fetches) and recipe.to_fetch:
-            typer.echo(f"to fetch: {recipe.label}: {recipe.to_fetch}")
+            typer.echo(f"to fetch: {name}: {recipe.to_fetch}")
     if planned.unserved:
         raise BadInput(
             f"as it stands the run would be refused: no model here can serve {', '.join(planned.unserved)}. "

@@ -120,6 +120,7 @@ def _conclude(planned: Plan, finished: Run, log: Log) -> None:
     findings: list[dict[str, Any]] = []
     try:
         findings += [finding.plain() for finding in protocol.findings(finished)]
+        finished.store.write_json("findings.json", findings)  # a comparison may read them
         if plays(protocol, FromPaper):
             section = f"Beside paper {protocol.card.paper}"
             findings += [finding.plain() for finding in protocol.paper(finished).findings(section)]

@@ -184,6 +184,8 @@ class Concludes(Protocol):
 class FromPaper(Protocol):
     """A protocol that sets a run beside what its paper says; `card.paper` is the paper's number."""
 
+    card: ClassVar[Card]
+
     def paper(self, run: Results, /) -> Comparison: ...
 
 

@@ -65,7 +65,7 @@ def _column(values: list[Scalar], codes: Any) -> Any:
         return np.array([np.nan if value is None else value for value in values], dtype=np.float64)[codes]
     names = sorted({str(value) for value in values if value is not None})
     places = np.array([-1 if value is None else names.index(str(value)) for value in values], dtype=np.int32)
-    return pd.Categorical.from_codes(places[codes] if len(values) else codes, categories=names)
+    return pd.Categorical.from_codes(places[codes] if len(values) else codes, categories=pd.Index(names, dtype=object))
 
 
 def _telling(kind: str, known: list[Mapping[str, Scalar]]) -> list[str]:

@@ -109,7 +109,7 @@ def record(run: Run, out: str | Path, details: tuple[str, ...] = ()) -> Record:
             chosen[places < 0] = np.nan  # a failure has none
             arrays[f"{metric}/{name}"] = np.ascontiguousarray(chosen)
         for name, texts in kept.texts.items():
-            written = json.dumps([texts[place] if place >= 0 else "" for place in places], ensure_ascii=False)
+            written = json.dumps([texts[place] if place >= 0 else "" for place in places.tolist()], ensure_ascii=False)
             arrays[f"{metric}/{TEXT}{name}"] = np.frombuffer(written.encode(), dtype=np.uint8)
     if arrays:
         files[DETAILS] = safetensors.numpy.save(arrays)
