@@ -63,10 +63,12 @@ class Outcomes:
                 f"samples {sorted(silent)[:5]} have no finite value and no reason why: give a Failure or NotApplicable."
             )
         n = len(self.values)
-        for name, part in (*self.details.items(), *self.texts.items()):
-            if len(part) != n or "/" in name:
+        lengths = {name: len(array) for name, array in self.details.items()}
+        lengths |= {name: len(texts) for name, texts in self.texts.items()}
+        for name, length in lengths.items():
+            if length != n or "/" in name:
                 raise BadInput(
-                    f"detail {name!r} must hold an entry for each of {n} samples (got {len(part)}), its name no '/'."
+                    f"detail {name!r} must hold an entry for each of {n} samples (got {length}), its name no '/'."
                 )
 
     def __len__(self) -> int:

@@ -48,7 +48,7 @@ class Details:
         return Details(
             self.keys.iloc[chosen].reset_index(drop=True),
             {name: values[chosen] for name, values in self.arrays.items()},
-            {name: [texts[i] for i in chosen] for name, texts in self.texts.items()},
+            {name: [texts[i] for i in chosen.tolist()] for name, texts in self.texts.items()},
         )
 
     def complete(self, *names: str) -> Details:
