@@ -15,7 +15,8 @@ from karat.kernel.cell import Job
 from karat.kernel.errors import RunFailed
 from karat.results.store import Store
 
-_EVERY = 0.25  # seconds between two looks at the progress
+_EVERY = 0.25  # seconds between two looks at the progress, at least
+_REST = 20  # times as long as a look took: it goes through every job that is left, and there may be thousands
 
 
 class Log:
@@ -26,7 +27,7 @@ class Log:
     ) -> None:
         self.store, self.show, self.planned, self.jobs, self.workers = store, show, planned, jobs, workers
         self.progress = Progress(planned.cells, jobs, workers, open_end=racing)
-        self.showed = -math.inf
+        self.look_again = -math.inf  # not before
         self.rows = self.failures = 0
         self.began = time.monotonic()
 
@@ -76,15 +77,15 @@ class Log:
         self("run_done", rows=self.rows, failures=self.failures, seconds=round(time.monotonic() - self.began, 3))
 
     def _show_progress(self) -> None:
-        """No more often than an eye can follow: it looks at every job that is left."""
-        far = self.progress
-        now = time.monotonic()
-        if far.pairs_done < far.pairs and now - self.showed < _EVERY:
+        far, began = self.progress, time.monotonic()
+        if far.pairs_done < far.pairs and began < self.look_again:
             return
-        self.showed = now
+        seconds_left = far.seconds_left()
+        now = time.monotonic()
+        self.look_again = now + max(_EVERY, _REST * (now - began))
         self(
             "progress", name=self.planned.spec.name, pairs=far.pairs, pairs_done=far.pairs_done,
-            seconds_left=far.seconds_left(), until="explanations",
+            seconds_left=seconds_left, until="explanations",
         )  # fmt: skip
 
 
