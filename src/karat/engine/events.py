@@ -7,6 +7,7 @@ import math
 import sys
 import time
 from collections.abc import Callable
+from datetime import timedelta
 from types import TracebackType
 from typing import Any, Protocol, Self
 
@@ -14,10 +15,12 @@ from rich.console import Console
 from rich.progress import (
     BarColumn,
     Progress,
+    ProgressColumn,
+    Task,
     TaskID,
     TextColumn,
-    TimeElapsedColumn,
 )
+from rich.text import Text
 
 Event = dict[str, Any]  # always has "event" and "time"
 
@@ -79,13 +82,20 @@ class JsonLines(Silent):
         self.write(json.dumps(event, ensure_ascii=False) + "\n")
 
 
+class _Elapsed(ProgressColumn):
+    """Goes on when the bar is full: the findings follow, or the page."""
+
+    def render(self, task: Task) -> Text:
+        return Text(str(timedelta(seconds=int(task.elapsed or 0.0))), style="progress.elapsed")
+
+
 class Live(Silent):
     """A progress bar with the time left, warnings above it."""
 
     def __init__(self, console: Console | None = None) -> None:
         self.progress = Progress(
             TextColumn("[bold]{task.description}"), BarColumn(bar_width=None), TextColumn("{task.fields[now]}"),
-            TimeElapsedColumn(), console=console or Console(stderr=True), expand=True,
+            _Elapsed(), console=console or Console(stderr=True), expand=True,
         )  # fmt: skip
         self.task: TaskID | None = None
 
@@ -110,6 +120,8 @@ class Live(Silent):
             self.progress.update(self.task, completed=event["pairs_done"], now=now)
         elif event["event"] == "phase" and self.task is not None:
             self.progress.update(self.task, description=event["name"], now=event["text"])
+        elif event["event"] == "run_done" and self.task is not None:
+            self.progress.update(self.task, now=describe(event))
         elif event["event"] in ("job_retry", "job_failed", "warning", "note"):
             self.progress.console.print(describe(event), markup=False, highlight=False)
 
