@@ -2,7 +2,9 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-INSTALL := $(BIN)/python -m pip install --constraint constraints.txt --editable
+# An index of PyTorch builds to prefer, such as its CPU builds where there is no GPU: they are 4 GB smaller.
+TORCH_INDEX ?=
+INSTALL := $(BIN)/python -m pip install $(addprefix --extra-index-url ,$(TORCH_INDEX)) --constraint constraints.txt --editable
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export NO_MKDOCS_2_WARNING := 1
 
