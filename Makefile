@@ -19,7 +19,7 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 # One stamp for each set of packages. What is there already is not fetched again.
-$(VENV)/.demo $(VENV)/.test $(VENV)/.dev $(VENV)/.bench $(VENV)/.faults: $(VENV)/.%: pyproject.toml constraints.txt | $(BIN)/python
+$(VENV)/.demo $(VENV)/.test $(VENV)/.dev $(VENV)/.dist $(VENV)/.bench $(VENV)/.faults: $(VENV)/.%: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Installing what '$*' needs into $(VENV). The first time, PyTorch and its libraries take minutes to download ..."
 	$(INSTALL) '.[$*]'
 	@touch $@
@@ -35,8 +35,8 @@ test: $(VENV)/.test
 check: lint types rooms test docs
 
 lint: $(VENV)/.dev
-	$(BIN)/ruff check src tests benchmarks
-	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/ruff check src tests benchmarks tools
+	$(BIN)/ruff format --check src tests benchmarks tools
 
 types: $(VENV)/.dev
 	$(BIN)/mypy
@@ -47,6 +47,10 @@ rooms: $(VENV)/.dev
 docs: $(VENV)/.dev
 	$(BIN)/mkdocs build --strict --quiet --site-dir build/site
 
+# Builds sdist and wheel into dist/, and tries the wheel without this checkout.
+dist: $(VENV)/.dist
+	$(BIN)/python tools/dist.py
+
 # Side by side with peers, three rounds in turns; writes docs/benchmarks.md. An hour or so; not part of check.
 bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/run.py
@@ -56,4 +60,4 @@ faults: $(VENV)/.faults
 	$(BIN)/python -m pytest -q -p no:cacheprovider tests/faults tests/engine/test_ray.py
 
 clean:
-	rm -rf $(VENV) build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
