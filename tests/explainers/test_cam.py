@@ -19,12 +19,14 @@ from karat.explainers import cam
 from karat.explainers.gradient import GradXAct
 from karat.kernel.registry import registered
 from karat.probe import Session
+from tests.twins import cam_rules
 
 PEERS = {
     cam.GradCam: peer.GradCAM,
     cam.GradCamPlusPlus: peer.GradCAMPlusPlus,
     cam.XGradCam: peer.XGradCAM,
     cam.LayerCam: peer.LayerCAM,
+    cam.HiResCam: peer.HiResCAM,
 }
 EIGEN = {"eigen_cam": (cam.EigenCam, peer.EigenCAM), "eigen_grad_cam": (cam.EigenGradCam, peer.EigenGradCAM)}
 
@@ -75,11 +77,22 @@ def test_cams_of_a_linear_head_in_closed_form() -> None:
     close(visual(cam.GradCam(positive_gradients=True)(features)), cam_of(slope.clamp(min=0)))
     close(visual(cam.XGradCam()(features)), cam_of(slope))
     close(visual(cam.LayerCam()(features)), cam_of(slope.clamp(min=0)))
+    close(visual(cam.HiResCam()(features)), cam_of(slope))
     alpha = slope**2 / (2 * slope**2 + total * slope**3 + 1e-6)
     close(visual(cam.GradCamPlusPlus()(features)), cam_of(places * alpha * slope.clamp(min=0)))
     score = (slope * maps).sum((1, 2, 3))[:, None, None, None]
     close(visual(cam.AblationCam()(features)), cam_of(total * slope / score))
     close(visual(GradXAct("maps")(features)), (slope * maps).sum(1))
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_hirescam_equals_its_literal_twin(key: str) -> None:
+    shared = session(key)
+    maps = cam.HiResCam()(shared)
+    trace = shared.trace(("vision.last",))
+    for i, attribution in enumerate(maps):
+        both = (trace.spatial("vision.last", kind)[i].detach().numpy() for kind in ("activations", "gradients"))
+        assert_allclose(attribution.visual, cam_rules.hirescam(*both), rtol=1e-4, atol=1e-6)
 
 
 def test_options_of_smoothing_are_named() -> None:

@@ -192,6 +192,20 @@ class LayerCam(WeightedCam):
         return gradients.clamp(min=0)  # Jiang et al. 2021, Eq. 6
 
 
+class HiResCam(WeightedCam):
+    """ReLU(Σ_c G_c A_c): every place weighs by its own gradient, so where a linear layer reads the maps they add up to
+    the score."""
+
+    card: ClassVar[Card] = _of_both(
+        "cam/hirescam",
+        "activations times their gradient, place by place: what the model used there, not an average over places",
+        citation="Draelos and Carin 2020, HiResCAM",
+    )
+
+    def weights(self, activations: Tensor, gradients: Tensor) -> Tensor:
+        return gradients
+
+
 @dataclass(frozen=True)
 class EigenCam(LayerMap):
     """ReLU of the activations' first principal component. Knows nothing of the answer.
