@@ -155,7 +155,7 @@ def pairs() -> None:
     asked = next(s for s in generate("D1_M_F1_d0.3", 20, seed=0) if len(s.words) == 12)
     # at the size the model sees, so that both sides see the same pixels
     sample = replace(asked, image=np.array(Image.fromarray(asked.image).resize((96, 96), Image.Resampling.BILINEAR)))
-    zero = Absence("grey", "delete")
+    absence = Absence("grey", "delete")
     explainer = MultiShap(budget=2000)
 
     def fresh() -> Session:
@@ -163,7 +163,7 @@ def pairs() -> None:
 
     session = fresh()
     [found] = explainer(session)
-    game = session.game(0, absence=zero, value="logit")
+    game = session.game(0, absence=absence, value="logit")
     print(f"  gridvlm: {game.n_visual} patches x {game.n_text} words, {session.cost.passes.made} coalitions")
     rng = np.random.default_rng(1)
     keep = rng.random((4, game.n)) < 0.5
@@ -172,7 +172,7 @@ def pairs() -> None:
         by_one = [float(model.readout(model.encode(x), session.targets)[0]) for x in altered]
     np.testing.assert_allclose(game.value(keep), by_one, rtol=1e-3, atol=1e-3)
     some = [(int(rng.integers(game.n_visual)), int(rng.integers(game.n_text))) for _ in range(25)]
-    took, loop = in_turns(lambda: explainer(fresh()), lambda: pairwise_loop(fresh(), some, 1, zero), rounds=2)
+    took, loop = in_turns(lambda: explainer(fresh()), lambda: pairwise_loop(fresh(), some, 1, absence), rounds=2)
     mine, per_pass = median(took), median(loop) / (4 * len(some))
     print(f"  {mine:.2f} s for all pairs; the loop {1000 * per_pass:.1f} ms a coalition")
     whole = [seconds / (4 * len(some)) * float(found.passes) for seconds in loop]
@@ -238,7 +238,7 @@ def errors() -> None:
     assert np.allclose(shapley(Game(lambda v, t: tables[0][v @ powers], n)).values, shapley_values(tables[0]))
 
     print("  pair interactions (8 x 4), mean squared error over that of shapiq's permutation sampling")
-    from karat.explainers.interaction.pair_regression import pair_regression
+    from karat.explainers.interaction.estimators import pair_regression
 
     def pair_truth(table: np.ndarray) -> np.ndarray:
         return shapley_interactions(table)[:8, 8:]
@@ -246,7 +246,7 @@ def errors() -> None:
     def our_pairs(budget: int) -> Callable[[np.ndarray, int], np.ndarray]:
         def run(table: np.ndarray, seed: int) -> np.ndarray:
             game = Game(lambda visual, text: table[np.concatenate([visual, text], 1) @ powers], 8, 4)
-            question = pair_regression(n, range(8), range(8, n), budget, np.random.default_rng(seed))
+            question = pair_regression(8, 4, budget, np.random.default_rng(seed))
             return Evaluator.of(game, budget=budget).run([(0, question)])[0].values
 
         return run

@@ -82,6 +82,16 @@ class Explainer(Protocol[S_contra]):
         ...
 
 
+@runtime_checkable
+class ChecksBudget(Protocol):
+    """An explainer whose budget must grow with the players of a sample: whether it is enough is known without a model.
+
+    `KernelShap(budget=10).refuses(n_visual=36, n_text=8)` is the reason; None where the budget will do.
+    """
+
+    def refuses(self, n_visual: int, n_text: int, /) -> str | None: ...
+
+
 class Benchmark(Protocol[S_contra]):
     """A protocol of the papers: turns attributions into rows. (`Protocol` is taken by Python's own.)"""
 

@@ -87,13 +87,18 @@ class TorchModel(Model, Protocol):
 
 
 @runtime_checkable
-class ReusesImage(Protocol):
-    """A torch model whose work on the image can be kept while the text changes."""
+class HasVisionTower(Protocol):
+    """A torch model one part of which sees the image and nothing else."""
 
     @property
     def vision(self) -> str:
         """Dotted name of the vision tower; layers under it hold visual tokens only."""
         ...
+
+
+@runtime_checkable
+class ReusesImage(HasVisionTower, Protocol):
+    """A torch model whose work on the image can be kept while the text changes."""
 
     def reuse_image(self, inputs: Inputs) -> Inputs:
         """The same inputs with `reuse` filled: image features and, where the image comes first, the key/value states
@@ -102,7 +107,7 @@ class ReusesImage(Protocol):
 
 
 @runtime_checkable
-class ArrangesVision(Protocol):
+class ArrangesVision(HasVisionTower, Protocol):
     """A torch model whose vision tower need not run one row per sample: several images in one row, or several rows
     (tiles) per image. Traces hold recordings of it by sample."""
 
@@ -126,6 +131,31 @@ class SizesBatches(Protocol):
     def batch_key(self, sample: Sample) -> Hashable:
         """Equal for samples that can be encoded together."""
         ...
+
+
+@runtime_checkable
+class ScoresAnswers(Protocol):
+    """A torch model that scores every answer it has in one pass."""
+
+    def logits(self, inputs: Inputs, /) -> Tensor:
+        """(n, answers) raw scores."""
+        ...
+
+
+@runtime_checkable
+class ListsAnswers(Protocol):
+    """A model that can give these answers and no others."""
+
+    @property
+    def answers(self) -> Sequence[str]: ...
+
+
+@runtime_checkable
+class ListsLabels(Protocol):
+    """A classifier with names for its classes, where it has any."""
+
+    @property
+    def labels(self) -> Sequence[str] | None: ...
 
 
 @runtime_checkable

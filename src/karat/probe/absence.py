@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -11,8 +12,11 @@ from karat.kernel.identity import generator
 from karat.kernel.sample import Sample
 from karat.kernel.typing import Image
 
-VISUAL_ABSENCE = ("blur", "black", "grey", "mean", "noise", "white", "given")
-TEXT_ABSENCE = ("auto", "pad", "mask", "delete", "given")
+# States that need nothing but the sample: what a parameter may name. "given" goes with an image or words.
+VisualAbsence = Literal["blur", "black", "grey", "mean", "noise", "white"]
+TextAbsence = Literal["auto", "pad", "mask", "delete"]
+VISUAL_ABSENCE = (*get_args(VisualAbsence), "given")
+TEXT_ABSENCE = (*get_args(TextAbsence), "given")
 
 
 @dataclass(frozen=True, eq=False)

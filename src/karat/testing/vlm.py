@@ -148,7 +148,7 @@ def _cells(model: VLM, samples: Sequence[Sample], answers: Sequence[str]) -> str
 
 @contextmanager
 def _without_attention(model: VLM) -> Iterator[None]:
-    from karat.explainers.exchange import exchanged
+    from karat.explainers.patched_forward import patched_forward
     from karat.models.structure import attention_modules, submodule
 
     def nothing(output: Tensor) -> Tensor:
@@ -156,7 +156,7 @@ def _without_attention(model: VLM) -> Iterator[None]:
 
     with ExitStack() as stack:
         for name in attention_modules(submodule(model.module, model.vision)):
-            stack.enter_context(exchanged(model.module, f"{model.vision}.{name}", nothing))
+            stack.enter_context(patched_forward(model.module, f"{model.vision}.{name}", nothing))
         yield
 
 

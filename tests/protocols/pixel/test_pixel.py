@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from planted_worlds import SIDE, patch_reader, planted_sample
 
-from karat.explainers.planted import PlantedShapley, PlantedSingleDeletion
+from karat.explainers.control_planted import PlantedShapley, PlantedSingleDeletion
 from karat.kernel.attribution import Attribution
 from karat.kernel.row import Failure, NotApplicable
 from karat.probe.planted import Effort

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from karat.datasets.spatial.question import RELATIONS, centre
-from karat.explainers.placing import wide
+from karat.explainers.to_attribution import wide
 from karat.kernel.errors import BadInput, ExtraMissing
 from karat.kernel.identity import generator
 from karat.kernel.sample import Sample

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from karat.explainers.crossing import BLOCK
+from karat.explainers.cross_pairs import BLOCK
 from karat.kernel.attribution import Attribution, Part
 from karat.kernel.card import Card
 from karat.kernel.row import Outcomes
