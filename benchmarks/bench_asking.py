@@ -29,7 +29,7 @@ from karat.kernel.sample import Sample
 from karat.models import load_model
 from karat.models.classifier import classifier
 from karat.models.preprocessing import Preprocessing
-from karat.probe import Game, Session, Absence, shapley
+from karat.probe import Absence, Game, Session, shapley
 from karat.probe.estimators import kernelshap, permutation, regression
 from karat.probe.evaluator import Evaluator
 from karat.probe.exact import coalitions, shapley_interactions, shapley_values
@@ -126,7 +126,7 @@ def pairwise_loop(session: Session, pairs: list[tuple[int, int]], samples: int, 
 
     For each pair: contexts of random size without the pair, v(S+p+t) - v(S+p) - v(S+t) + v(S). (pairs, samples).
     """
-    game = session.game(0, absence=zero, value="logit")
+    game = session.game(0, absence=absence, value="logit")
     model = session.torch_model
     rng = np.random.default_rng(0)
     setting = game.setting
@@ -155,7 +155,7 @@ def pairs() -> None:
     asked = next(s for s in generate("D1_M_F1_d0.3", 20, seed=0) if len(s.words) == 12)
     # at the size the model sees, so that both sides see the same pixels
     sample = replace(asked, image=np.array(Image.fromarray(asked.image).resize((96, 96), Image.Resampling.BILINEAR)))
-    zero = Absence("grey", "delete")
+    absence = Absence("grey", "delete")
     explainer = MultiShap(budget=2000)
 
     def fresh() -> Session:
@@ -163,7 +163,7 @@ def pairs() -> None:
 
     session = fresh()
     [found] = explainer(session)
-    game = session.game(0, absence=zero, value="logit")
+    game = session.game(0, absence=absence, value="logit")
     print(f"  gridvlm: {game.n_visual} patches x {game.n_text} words, {session.cost.passes.made} coalitions")
     rng = np.random.default_rng(1)
     keep = rng.random((4, game.n)) < 0.5
@@ -172,7 +172,7 @@ def pairs() -> None:
         by_one = [float(model.readout(model.encode(x), session.targets)[0]) for x in altered]
     np.testing.assert_allclose(game.value(keep), by_one, rtol=1e-3, atol=1e-3)
     some = [(int(rng.integers(game.n_visual)), int(rng.integers(game.n_text))) for _ in range(25)]
-    took, loop = in_turns(lambda: explainer(fresh()), lambda: pairwise_loop(fresh(), some, 1, zero), rounds=2)
+    took, loop = in_turns(lambda: explainer(fresh()), lambda: pairwise_loop(fresh(), some, 1, absence), rounds=2)
     mine, per_pass = median(took), median(loop) / (4 * len(some))
     print(f"  {mine:.2f} s for all pairs; the loop {1000 * per_pass:.1f} ms a coalition")
     whole = [seconds / (4 * len(some)) * float(found.passes) for seconds in loop]

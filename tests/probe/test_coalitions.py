@@ -191,8 +191,8 @@ def test_vlm_coalitions_equal_those_made_by_hand(llava: Any) -> None:
     for i in range(2):
         np.testing.assert_allclose(values[i], by_hand(llava, session, i, masks[i], 36), rtol=2e-4, atol=1e-7)
     assert session.cost.passes.made == 24
-    assert session.cost.looks.made + session.cost.looks.saved == 24
-    assert session.cost.looks.saved >= 10
+    assert session.cost.images.made + session.cost.images.saved == 24
+    assert session.cost.images.saved >= 10
 
 
 def test_text_moves_and_the_image_is_looked_at_once(llava: Any) -> None:
@@ -207,8 +207,8 @@ def test_text_moves_and_the_image_is_looked_at_once(llava: Any) -> None:
     )
     values = game.value(keep)
     handle.remove()
-    assert sum(looks) == session.cost.looks.made == 1
-    assert session.cost.looks.saved == 31
+    assert sum(looks) == session.cost.images.made == 1
+    assert session.cost.images.saved == 31
     np.testing.assert_allclose(values[::8], by_hand(llava, session, 0, keep[::8], 36), rtol=2e-4)
 
 
@@ -295,7 +295,7 @@ def test_modes_are_restored_and_dropout_is_off() -> None:
 
 
 def test_inputs_of_different_lengths_join() -> None:
-    from karat.probe.batches import join, take
+    from karat.probe.inputs import join, take
 
     def part(n: int, length: int) -> Inputs:
         return Inputs(

@@ -17,7 +17,7 @@ from karat.probe import BudgetExceeded, Estimate, Evaluator, Game, interaction_i
 from karat.probe.estimators import least_permutation, least_regression, permutation
 from karat.probe.exact import coalitions, shapley_interactions, shapley_values
 from karat.probe.games import small_sample
-from karat.probe.strata import allocate, draw, populations
+from karat.probe.sampling import allocate, draw, populations
 
 OWN = ("permutation", "stratified", "kernelshap", "regression")
 

@@ -12,8 +12,7 @@ from torch.nn import functional
 
 from karat.kernel.errors import BadInput
 from karat.probe import trace
-from karat.probe.attention import AttentionWatch
-from karat.probe.heads import Heads
+from karat.probe.attention import AttentionWatch, Heads
 
 WHOLE, PARTS = {"attention", "attention_gradients"}, {"heads", "head_gradients"}
 

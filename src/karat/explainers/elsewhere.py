@@ -141,7 +141,7 @@ def through(session: Session, explain: Callable[[Any, Tensor], Tensor], signed: 
     """
     import torch
 
-    from karat.probe.batches import take
+    from karat.probe.inputs import take
 
     found = []
     for i in range(len(session.samples)):

@@ -12,12 +12,12 @@ from dataclasses import replace
 import numpy as np
 
 from karat.kernel.errors import BadInput, UnknownName
-from karat.probe import estimators, exact
+from karat.probe import estimators, exact, shapiq_bridge
+from karat.probe.estimators import toggled
 from karat.probe.evaluator import Evaluator, Question
 from karat.probe.exact import Table
 from karat.probe.games import Estimate, Game
-from karat.probe.interactions import toggled
-from karat.probe.through_shapiq import PREFIX, interactions_through_shapiq, shapley_through_shapiq
+from karat.probe.shapiq_bridge import PREFIX
 
 BUDGET = 4096  # passes; games of up to 12 players are exact by default
 
@@ -54,7 +54,7 @@ def shapley(
         values = exact.shapley_values(_table(evaluator, n, budget))
         return _exactly(values, evaluator)
     if method.startswith(PREFIX):
-        result = shapley_through_shapiq(evaluator.game(), method.removeprefix(PREFIX), budget, rng)
+        result = shapiq_bridge.shapley_values(evaluator.game(), method.removeprefix(PREFIX), budget, rng)
     elif method in _SHAPLEY:
         [result] = evaluator.run([(0, _SHAPLEY[method](n, budget, rng))])
     else:
@@ -122,7 +122,7 @@ def interaction_matrix(
         return _exactly(exact.shapley_interactions(table)[np.ix_(rows, columns)], evaluator)
     if method.startswith(PREFIX):
         name = method.removeprefix(PREFIX)
-        result = interactions_through_shapiq(evaluator.game(), rows, columns, name, budget, rng)
+        result = shapiq_bridge.shapley_interactions(evaluator.game(), rows, columns, name, budget, rng)
     elif method == "toggled":
         [result] = evaluator.run([(0, toggled(game.n, rows, columns, budget, rng))])
     else:

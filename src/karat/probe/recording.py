@@ -15,7 +15,7 @@ from karat.models.structure import attention_modules
 from karat.models.torch_model import ArrangesVision, Inputs, Layout, TorchModel
 from karat.probe.attention import AttentionWatch
 from karat.probe.hooks import evaluating, frozen, recorded, say
-from karat.probe.relu import PLAIN, ReluRules
+from karat.probe.relu_rules import PLAIN, ReluRules
 from karat.probe.request import PIXELS, Request
 from karat.probe.trace import Recordings, Trace
 

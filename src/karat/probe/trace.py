@@ -19,7 +19,7 @@ from karat.probe.request import PIXELS, WANTS, Request
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-    from karat.probe.heads import Heads
+    from karat.probe.attention import Heads
     from karat.probe.recording import Ready
 
     Batch = Sequence[Sample] | Inputs | Tensor | Sequence[Tensor]
@@ -76,7 +76,7 @@ class Trace:
 
     def spatial(self, layer: str, kind: Recording = "activations") -> Tensor:
         """A recording laid out over the image: (n, channels, rows, columns)."""
-        from karat.probe.tokens import at, spatial
+        from karat.probe.spatial import at, spatial
 
         recordings: Recordings = getattr(self, kind)
         tensor = recordings[layer]

@@ -223,7 +223,7 @@ def test_daam_squashed_keeps_the_order() -> None:
 def test_runs_of_rows_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """A long context is worked through a few rows at a time."""
     whole = [e(Session(model("grouped_queries"), samples(), list(ANSWERS))) for e, _ in TWINS.values()]
-    monkeypatch.setattr("karat.probe.heads._AT_ONCE", 3 * 4 * 50 * 7)  # seven rows of about fifty
+    monkeypatch.setattr("karat.probe.attention._AT_ONCE", 3 * 4 * 50 * 7)  # seven rows of about fifty
     parts = [e(Session(model("grouped_queries"), samples(), list(ANSWERS))) for e, _ in TWINS.values()]
     for one, other in zip(whole, parts, strict=True):
         for a, b in zip(one, other, strict=True):

@@ -16,7 +16,7 @@ from karat.probe.session import Session
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from karat.probe.heads import Heads
+    from karat.probe.attention import Heads
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from karat.probe.session import Session
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from karat.probe.heads import Heads
+    from karat.probe.attention import Heads
 
 
 def heads_request(model: TorchModel, gradients: bool) -> Request:

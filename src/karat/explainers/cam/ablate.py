@@ -10,8 +10,8 @@ from karat.explainers.exchange import exchanged
 from karat.explainers.placing import wide
 from karat.models.torch_model import ArrangesVision
 from karat.probe import Trace
-from karat.probe.batches import take
 from karat.probe.hooks import evaluating
+from karat.probe.inputs import take
 from karat.probe.session import Session
 
 _RELEASED_BATCH = 32  # pytorch-grad-cam lowers its floor by another 1e7 with every row of a batch of this size

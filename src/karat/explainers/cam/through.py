@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from karat.probe.batches import take
 from karat.probe.hooks import evaluating
+from karat.probe.inputs import take
 from karat.probe.session import Session
 
 

@@ -14,7 +14,7 @@ from karat.explainers.gradient.looking import input_layers
 from karat.explainers.placing import WORDS, at_text, wide
 from karat.kernel.errors import BadInput
 from karat.probe import trace
-from karat.probe.batches import take
+from karat.probe.inputs import take
 from karat.probe.request import PIXELS
 from karat.probe.session import Session
 

@@ -71,7 +71,7 @@ class Deconvnet:
 
 
 def _explain(session: Session, rule: str, channels: Channels, require_relu: bool) -> list[Attribution]:
-    from karat.probe.relu import PLAIN
+    from karat.probe.relu_rules import PLAIN
 
     found = session.traced(Request(relu=frozenset({rule}))).relu_gradients
     if require_relu and rule not in found:

@@ -21,7 +21,7 @@ from karat.kernel.errors import BadInput
 from karat.kernel.typing import Keep
 from karat.probe.evaluator import Question
 from karat.probe.games import Estimate
-from karat.probe.strata import draw
+from karat.probe.sampling import draw
 
 Array = npt.NDArray[np.float64]
 

@@ -11,9 +11,9 @@ import numpy as np
 
 from karat.kernel.errors import BadInput
 from karat.kernel.typing import Keep
+from karat.probe.estimators import least_toggled, toggled
 from karat.probe.evaluator import Question
 from karat.probe.games import Estimate, small_sample
-from karat.probe.interactions import least_toggled, toggled
 
 LEAST = 4  # contexts: the fewest whose spread is worth a standard error
 

@@ -18,6 +18,7 @@ from karat.kernel.errors import BadInput
 from karat.kernel.sample import Sample
 from karat.kernel.typing import Keep, Values
 from karat.probe import estimators
+from karat.probe.batcher import Batcher
 from karat.probe.coalitions import ModelGame
 from karat.probe.evaluator import Block, Evaluator, Question
 from karat.probe.games import Estimate
@@ -102,7 +103,7 @@ def same_answer(session: Session, asked: Sequence[ModelGame]) -> Evaluator:
         return np.array([cosine(a, b) for a, b in zip(given, targets, strict=True)])
 
     shapes = [(game.n_visual, game.n_text) for game in asked]
-    return Evaluator(answer, shapes, batch_size=session.batch_size, passes=session.cost.passes)
+    return Evaluator(answer, shapes, Batcher(session.batch_size, passes=session.cost.passes))
 
 
 def cosine(a: str, b: str) -> float:

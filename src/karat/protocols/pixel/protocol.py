@@ -9,14 +9,17 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from karat.datasets.shortcut.sample import ShortcutSample, shortcut_samples
+from karat.explainers.planted import patch_shapley
 from karat.kernel.attribution import Attribution, resize_maps
 from karat.kernel.card import Card
 from karat.kernel.finding import Finding
 from karat.kernel.row import Outcomes
 from karat.kernel.typing import Map, Maps, Mask
 from karat.metrics.ranking import KS, WEIGHTS, Hit, WeightedIoU, weighted_iou
-from karat.probe.planted import Effort, Planted, Truth, planted
+from karat.models.pixelnet.dominance import Answers, answers
 from karat.probe.session import Session
+from karat.probe.trials import Effort, PooledEstimate
 from karat.protocols.localize import score_maps
 from karat.protocols.pixel.curves import curves
 from karat.protocols.pixel.related import incremental_deletion, single_deletion
@@ -94,53 +97,55 @@ class Pixel:
         return comparison(run)
 
     def score(self, session: Session, attributions: Sequence[Attribution]) -> Mapping[str, Outcomes]:
-        known = planted(session)
-        answers = known.answers
-        decided = answers.dominant(self.threshold)
+        samples = shortcut_samples(session.samples)
+        given = session.memo("pixel/answers", lambda: answers(session.model, samples))
+        decided = given.dominant(self.threshold)
         n = len(attributions)
         absent = {i: NOT_DOMINANT for i in np.flatnonzero(~decided).tolist()}
         absent |= {i: NO_MAP for i, each in enumerate(attributions) if each.visual is None and i not in absent}
         chosen = [i for i in range(n) if i not in absent]
-        maps = [_on_pixels(attributions[i], known.samples[i].size) for i in chosen]
+        maps = [_on_pixels(attributions[i], samples[i].size) for i in chosen]
         broken = {k: f"map: {problem}" for k, each in enumerate(maps) if (problem := _problem(each))}
         failures = {chosen[k]: reason for k, reason in broken.items()}
         good = [k for k in range(len(chosen)) if k not in broken]
         chosen, maps = [chosen[k] for k in good], [maps[k] for k in good]
 
-        facts = np.column_stack([answers.clean, answers.perturbed, answers.clean_right, answers.perturbed_right])
+        facts = np.column_stack([given.clean, given.perturbed, given.clean_right, given.perturbed_right])
         found: dict[str, Outcomes] = {"dominant": Outcomes(decided.astype(np.float64), detail=facts.astype(np.float64))}
         blank = _Blank(n, absent, failures)
-        columns = self._columns(known, chosen, maps) if chosen else {}
+        columns = self._columns(session, samples, given, chosen, maps) if chosen else {}
         for card in self.scores:
             if card.name != "dominant":
                 part, detail = columns.get(card.name, (None, None))
                 found[card.name] = blank.fill(chosen, part, detail)
         return {card.name: found[card.name] for card in self.scores}
 
-    def _told(self, known: Planted, i: int, truth: Truth) -> np.ndarray[Any, Any]:
-        gain = float(known.answers.perturbed[i] - known.answers.clean[i])
-        return _told(truth, gain, self.ks, self.weights)
-
     def _columns(
-        self, known: Planted, chosen: list[int], maps: list[Map]
+        self,
+        session: Session,
+        samples: Sequence[ShortcutSample],
+        given: Answers,
+        chosen: list[int],
+        maps: list[Map],
     ) -> dict[str, tuple[Outcomes, np.ndarray[Any, Any] | None]]:
         """Outcomes of the images that the shortcut decides, and what they were computed from."""
-        truths = known.shapley(chosen, self.effort)
+        truths = patch_shapley(session, chosen, self.effort)
+        gains = given.perturbed - given.clean
         stacked: Maps = np.stack(maps)
-        masks = np.stack([known.mask(i) for i in chosen])
-        phi = np.stack([known.on_image(i, truths[i].values) for i in chosen])
-        told = np.stack([self._told(known, i, truths[i]) for i in chosen])
+        masks = np.stack([samples[i].patch for i in chosen])
+        phi = np.stack([samples[i].patch_map(truths[i].values) for i in chosen])
+        told = np.stack([_told(truths[i], float(gains[i]), self.ks, self.weights) for i in chosen])
         zoomed = np.stack([_zoomed(each, mask) for each, mask in zip(stacked, masks, strict=True)])
         found: dict[str, tuple[Outcomes, np.ndarray[Any, Any] | None]] = {
             "weighted_iou": (score_maps(WeightedIoU(self.ks, self.weights), stacked, phi), told),  # type: ignore[arg-type]  # truth is scores, not a mask
             "hit": (score_maps(Hit(self.top), stacked, masks), zoomed),
         }
-        deleted, added = curves(known, chosen, stacked)
+        deleted, added = curves(session, chosen, stacked)
         for name, curve in (("deletion", deleted), ("addition", added)):
             found[name] = (Outcomes(np.trapezoid(curve, axis=1) / (curve.shape[1] - 1)), curve)
         if self.related:
-            found["ids"] = (incremental_deletion(known.session, chosen, stacked), None)
-            found["sds"] = (single_deletion(known.session, chosen, stacked), None)
+            found["ids"] = (incremental_deletion(session, chosen, stacked), None)
+            found["sds"] = (single_deletion(session, chosen, stacked), None)
         return found
 
 
@@ -179,7 +184,7 @@ def _problem(found: Map) -> str | None:
 TOLD = ("error", "spread", "trials", "passes", "gap", "repeat")
 
 
-def _told(truth: Truth, gain: float, ks: tuple[int, ...], weights: tuple[float, ...]) -> np.ndarray[Any, Any]:
+def _told(truth: PooledEstimate, gain: float, ks: tuple[int, ...], weights: tuple[float, ...]) -> np.ndarray[Any, Any]:
     """D values, D standard errors, then what `TOLD` names. `gap` is what efficiency is missed by; `repeat` the weighted
     IoU of one trial with the mean of the others: the most that an explanation as good as one trial can score."""
     gap = float(truth.values.sum()) - gain
@@ -187,7 +192,7 @@ def _told(truth: Truth, gain: float, ks: tuple[int, ...], weights: tuple[float, 
     return np.concatenate([truth.values, truth.standard_error, facts])
 
 
-def _repeat(truth: Truth, ks: tuple[int, ...], weights: tuple[float, ...]) -> float:
+def _repeat(truth: PooledEstimate, ks: tuple[int, ...], weights: tuple[float, ...]) -> float:
     count, size = truth.trials.shape
     if count < 2:
         return 1.0
