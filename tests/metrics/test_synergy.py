@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from karat.kernel.errors import BadInput
 from karat.metrics import deletion, insertion, macro_interaction, srg, synergy
-from karat.metrics.perturbation import first_kept, order_of
 from karat.probe import Game
 
 STEPS = np.linspace(0, 1, 11)
@@ -95,13 +94,6 @@ def test_perfect_redundancy_fools_deletion_and_insertion_but_not_synergy() -> No
     assert synergy(redundant, range(5), range(5)).value < synergy(redundant, [4, 3, 2, 1, 0], [4, 3, 2, 1, 0]).value < 0
 
 
-def test_unimodal_curves_of_a_linear_game() -> None:
-    linear = game(lambda v, t: v.mean(1), 10, 3)
-    assert insertion(linear, range(10)).values == pytest.approx(STEPS)
-    assert deletion(linear, range(10)).values == pytest.approx(1 - STEPS)
-    assert insertion(linear, range(3), modality="text").value == pytest.approx(1)
-
-
 def test_text_players_go_by_their_own_or_their_joint_number() -> None:
     some = game(lambda v, t: v.mean(1) * t[:, 0], 4, 3)
     assert synergy(some, range(4), [2, 0, 1]).value == synergy(some, range(4), [6, 4, 5]).value
@@ -113,28 +105,11 @@ def test_the_macro_game_of_a_product_is_its_dividend() -> None:
     assert found == pytest.approx(STEPS**2, abs=1e-12)
 
 
-def test_rounding_is_half_up_and_free_of_float_dust() -> None:
-    assert first_kept(np.arange(10), 10, STEPS).sum(1).tolist() == list(range(11))
-    assert first_kept(np.arange(3), 3, np.array([0.0, 0.5, 1.0])).sum(1).tolist() == [0, 2, 3]
-    assert first_kept(np.arange(3), 3, np.array([0.0, 0.5, 1.0]), "floor").sum(1).tolist() == [0, 1, 3]
-    assert first_kept(np.arange(10), 10, STEPS, "ceil").sum(1).tolist() == list(range(11))
-
-
-def test_ties_are_broken_by_the_seed_alone() -> None:
-    scores = [1.0, 2.0, 1.0, 1.0]
-    assert order_of(scores, np.random.default_rng(3)).tolist() == order_of(scores, np.random.default_rng(3)).tolist()
-    assert {tuple(order_of(scores, np.random.default_rng(s)).tolist()) for s in range(50)} == {
-        (1, *rest) for rest in [(0, 2, 3), (0, 3, 2), (2, 0, 3), (2, 3, 0), (3, 0, 2), (3, 2, 0)]
-    }
-
-
 @pytest.mark.parametrize(
     ("call", "says"),
     [
         (lambda g: synergy(g, [0, 1], range(10)), "must name each of its 10 players once"),
         (lambda g: synergy(g, range(10), range(10), steps=1), "at least two steps"),
-        (lambda g: insertion(g, range(10), modality="sound"), "'visual' or 'text'"),
-        (lambda g: insertion(g, range(10), quadrature="simpson"), "'mean' or 'trapezoid'"),
         (lambda g: synergy(Game(lambda v, t: v.mean(1), 3, 0), range(3), []), "both modalities"),
     ],
 )

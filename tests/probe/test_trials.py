@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
+from bounds import outside
 
+from karat.kernel.constraints import parameter_types
+from karat.kernel.errors import BadInput
 from karat.probe import Estimate, Evaluator, Game
 from karat.probe.exact import coalitions, shapley_values
 from karat.probe.trials import Effort, Method, PooledEstimate, pooled_shapley
@@ -69,3 +74,12 @@ def test_trials_count_by_their_error() -> None:
     np.testing.assert_allclose(both.values, 1.6)
     np.testing.assert_allclose(both.standard_error, np.sqrt(1 / (1 / 0.01 + 1 / 0.04)))
     assert both.spread == pytest.approx(np.sqrt(0.8 * 0.36 + 0.2 * 5.76))
+
+
+@pytest.mark.parametrize(
+    ("parameter", "value"),
+    [(name, value) for name, hint in parameter_types(Effort).items() for value, _ in outside(hint)],
+)
+def test_efforts_outside_their_bounds_are_refused(parameter: str, value: Any) -> None:
+    with pytest.raises(BadInput, match=parameter):
+        Effort(**{parameter: value})

@@ -120,11 +120,11 @@ class Spec(BaseModel):
 _FIELDS = frozenset(Spec.model_fields)
 
 
-def problems(error: ValidationError) -> list[str]:
-    """What pydantic found, one line each: the field, what is wrong with it, what was given."""
+def problems(error: ValidationError, *within: str) -> list[str]:
+    """What pydantic found, one line each: the field (of those `within`), what is wrong with it, what was given."""
     lines = []
     for one in error.errors():
-        where = ".".join(str(part) for part in one["loc"])
+        where = ".".join(str(part) for part in (*within, *one["loc"]))
         given = "" if one["type"] == "missing" else f"; got {_short(one['input'])}"
         lines.append(f"{where}: {one['msg']}{given}." if where else f"{one['msg']}{given}.")
     return lines

@@ -99,7 +99,7 @@ class Evaluator:
             try:
                 keep = question.send(values)  # type: ignore[arg-type]  # the first send of a generator is of None
             except StopIteration as stop:
-                return stop.value  # type: ignore[no-any-return]
+                return stop.value
             values = yield Rows(self._values, index, _packed(checked_keep(keep, n)))
 
     def forget(self, index: int) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 import numpy.typing as npt
+from annotated_types import Ge
 
+from karat.kernel.constraints import checked
 from karat.probe import estimators, exact
 from karat.probe.evaluator import Question
 from karat.probe.games import Estimate
@@ -17,6 +19,7 @@ Method = Literal["regression", "permutation", "stratified", "kernelshap"]
 
 
 @dataclass(frozen=True)
+@checked
 class Effort:
     """How Shapley values of n players are found: exactly where 2^n <= `budget`, else by independent trials, at least
     two, until the error of their mean is at most `error` or `trials` times `budget` passes are spent. The first has
@@ -27,9 +30,9 @@ class Effort:
     """
 
     method: Method = "regression"
-    budget: int = 512
-    trials: int = 5
-    error: float = 0.01
+    budget: Annotated[int, Ge(1)] = 512
+    trials: Annotated[int, Ge(1)] = 5
+    error: Annotated[float, Ge(0)] = 0.01
 
 
 @dataclass(frozen=True, eq=False)
