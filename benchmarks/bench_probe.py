@@ -1,6 +1,6 @@
 """The probe's figures: ratios within one run, results checked equal first.
 
-    PYTHONPATH=src:. python benchmarks/bench_probe.py [--traces 1000]
+    python benchmarks/bench_probe.py [--traces 1000]
 
 Models: a timm ViT-tiny (224 px, 12 layers) and a random LLaVA of about a million parameters (96 px, 36 patches).
 """
@@ -23,6 +23,7 @@ from karat.models.vlm import vlm
 from karat.probe import Session, trace
 from karat.probe.inputs import take
 from tests.models.tiny_llava import make_module, make_processor
+from tests.support.probe_worlds import fsyn_coalitions
 
 QUESTION = "how many red circles are left of blue squares?"
 
@@ -111,8 +112,6 @@ def text_only(model: Any, shown: list[Sample]) -> None:
 
 def trajectory(model: Any, shown: list[Sample]) -> None:
     """Passes of F_syn with 11 steps, for three explainers on one sample."""
-    from tests.probe.test_coalitions import fsyn_coalitions
-
     session = Session(model, shown, ["yes"] * len(shown))
     game = session.game(0)
     made = []

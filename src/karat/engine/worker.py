@@ -152,14 +152,11 @@ def _asked(plan: Plan, model: Model, samples: Sequence[Sample], lost: str = "") 
         for run in runs:
             yield from _asked(plan, model, run, lost)
         return
-    choose = getattr(plan.protocol, "targets", None)
-    session = Session(model, samples, seed=plan.spec.seed)
+    session = Session(model, samples, getattr(plan.protocol, "targets", None), plan.spec.seed)
     if lost:
         yield _Asked(session, [None] * len(samples), [None] * len(samples), lost)
         return
     try:
-        if choose is not None:
-            session = Session(model, samples, choose(model, samples), plan.spec.seed)
         yield _Asked(session, session.answers, _finite(model.score(samples, session.targets)))
     except Exception as error:
         if len(samples) == 1:

@@ -81,7 +81,7 @@ def at_text(session: Session, recording: Tensor) -> Tensor | None:
 def in_sequence(session: Session, seen: Trace, layer: str) -> bool:
     """Whether a layer runs over the joint sequence of visual and text tokens, so that words have scores there."""
     name = session.torch_model.layers.get(layer, layer)
-    return seen.layout is not None and seen.layout.text is not None and seen.ready.in_joint_sequence(name)
+    return seen.layout is not None and seen.layout.text is not None and seen.in_joint_sequence(name)
 
 
 def wide(tensor: Tensor) -> Tensor:

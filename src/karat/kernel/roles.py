@@ -83,7 +83,7 @@ class Benchmark(Protocol):
     def score(self, asked: Any, attributions: Sequence[Attribution]) -> Mapping[str, Outcomes]:
         """For every metric, one outcome per sample.
 
-        More methods are optional: `targets(model, samples)` chooses the answer to explain of each sample (by default
+        More methods are optional: `targets(session)` chooses the answer to explain of each sample (by default
         the model's own); `findings(run)` gives what the whole run shows (a list of `Finding`), `writes(run)` texts to
         keep in the run's directory by file name, and `paper(run)` sets the run beside what the paper says (a
         `Comparison`). `run` is a `karat.results.run.Run`. A tuple `controls` names explainers that every run has,

@@ -163,13 +163,13 @@ def integral(values: Values, shares: Values, quadrature: Quadrature = "mean") ->
 
 def local_order(order: Order, game: Game, modality: Modality) -> npt.NDArray[np.intp]:
     """A permutation of the modality's own players 0..n-1. Text players may also go by their number in the game."""
-    given = np.asarray(order, dtype=np.intp)
+    players = np.asarray(order, dtype=np.intp)
     n = game.n_visual if modality == "visual" else game.n_text
-    if modality == "text" and given.size and given.min() >= game.n_visual > 0:
-        given = given - game.n_visual
-    if given.shape != (n,) or not np.array_equal(np.sort(given), np.arange(n)):
+    if modality == "text" and players.size and players.min() >= game.n_visual > 0:
+        players = players - game.n_visual
+    if players.shape != (n,) or not np.array_equal(np.sort(players), np.arange(n)):
         raise BadInput(f"the {modality} order must name each of its {n} players once, the first first; got {order!r}.")
-    return given
+    return players
 
 
 def order_of(scores: npt.ArrayLike, rng: np.random.Generator) -> npt.NDArray[np.intp]:

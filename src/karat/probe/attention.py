@@ -42,7 +42,7 @@ class Heads:
     so are their gradients: with O = A V, dy/dA = dy/dO V^T.
 
     `value` (n, heads, K, width); `query` (n, heads, Q, width) and `key`, or the weights themselves where the module
-    formed them (`given`, (n, heads, Q, K)). Fewer key and value heads than query heads are shared by groups.
+    formed them (`formed`, (n, heads, Q, K)). Fewer key and value heads than query heads are shared by groups.
     `output_gradient` (n, heads, Q, width) is the gradient of the score with respect to what the heads gave.
     """
 
@@ -52,7 +52,7 @@ class Heads:
     mask: Tensor | None = None  # True = may look, or a bias; broadcasts over (n, heads, Q, K)
     causal: bool = False
     scale: float | None = None
-    given: Tensor | None = None
+    formed: Tensor | None = None
     output_gradient: Tensor | None = None
 
     def finished(self, output_gradient: Tensor | None, keep_graph: bool = False) -> Heads:
@@ -65,7 +65,7 @@ class Heads:
             query=_detached(self.query),
             key=_detached(self.key),
             mask=_detached(self.mask),
-            given=_detached(self.given),
+            formed=_detached(self.formed),
             output_gradient=_detached(output_gradient),
         )
 
@@ -76,21 +76,21 @@ class Heads:
 
     @property
     def queries(self) -> int:
-        tokens = self.given if self.given is not None else self.query
+        tokens = self.formed if self.formed is not None else self.query
         assert tokens is not None
         return tokens.shape[-2]
 
     @property
     def count(self) -> int:
         """Query heads."""
-        tokens = self.given if self.given is not None else self.query
+        tokens = self.formed if self.formed is not None else self.query
         assert tokens is not None
         return tokens.shape[-3]
 
     def weights(self, rows: QueryRows = slice(None)) -> Tensor:
         """(n, heads, rows, K) the attention of some query rows, in float32 or wider."""
-        if self.given is not None:
-            return _wide(self.given[..., rows, :])
+        if self.formed is not None:
+            return _wide(self.formed[..., rows, :])
         assert self.query is not None
         assert self.key is not None
         scale = 1 / math.sqrt(self.query.shape[-1]) if self.scale is None else self.scale
@@ -204,12 +204,12 @@ class AttentionWatch(TorchFunctionMode):
     ) -> Tensor:
         """(..., heads, queries, width). Dropout is left out: traces run in evaluation mode."""
         name = self._inside[-1]
-        given = Heads(value, query, key, attn_mask, is_causal, scale)
+        heads = Heads(value, query, key, attn_mask, is_causal, scale)
         if self._fused and name in self._factored - self._whole:
             out = _SDPA(query, key, value, attn_mask, 0.0, is_causal, scale=scale, enable_gqa=enable_gqa)
-            return self._keep_heads(given, out)
+            return self._keep_heads(heads, out)
         out = self._spelt_out(query, key, value, attn_mask, is_causal, scale, enable_gqa)
-        return self._keep_heads(given, out) if name in self._factored else out
+        return self._keep_heads(heads, out) if name in self._factored else out
 
     def _spelt_out(
         self,
@@ -264,7 +264,7 @@ class AttentionWatch(TorchFunctionMode):
         name = self._inside[-1]
         if name not in self._factored or left.ndim < 3 or self._softmax.get(name, left.shape) != left.shape:
             return out
-        return self._keep_heads(Heads(right, given=left), out)
+        return self._keep_heads(Heads(right, formed=left), out)
 
     def _keep_heads(self, heads: Heads, out: Tensor) -> Tensor:
         if self._differentiable and not out.requires_grad:

@@ -235,7 +235,7 @@ def _fit(strata: list[Stratum], odd: list[Values], total: float, features: _Feat
 
     A stratum weighs as all its coalitions do under the Shapley kernel, 1/(s(n-s)) per size. The error is that of a
     stratified sample: residuals blown up by their leverage (a jackknife, HC3), centred within the stratum, times the
-    share of the stratum that was not seen.
+    share of the stratum that was not drawn.
     """
     design, at_full, shapley = features
     n, f = shapley.shape

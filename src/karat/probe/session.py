@@ -61,8 +61,26 @@ class Cost:
 
 
 class Session:
-    """`targets` are the texts to explain; by default the model's own answers, asked for when first needed. Where a
-    sample lists `choices`, that is what the model said up to the choice it made (`read_answer`), `answers` the choice.
+    """A batch of samples put to one model.
+
+    Args:
+        model: an adapter (`karat.load_model`, `karat.models`).
+        samples: n samples.
+        targets: n texts to explain, or a function of the session that chooses them when they are first needed; by
+            default the model's own answers. Where a sample lists `choices`, that is what the model said up to the
+            choice it made (`read_answer`), `answers` the choice.
+        seed: of all random streams (`rng`).
+        batch_size: rows of a forward pass.
+
+    Example:
+        >>> from karat.datasets.grid import generate
+        >>> from karat.models import load_model
+        >>> session = Session(load_model("gridprog.pure"), generate("D1_M_F0_d0.3", 2))
+        >>> session.trace(["vision.last"], ("activations",)).spatial("vision.last").shape[-2:]
+        torch.Size([6, 6])
+        >>> game = session.game(0)
+        >>> game.value(np.ones((1, game.n), dtype=bool)).shape, session.cost.passes.made
+        ((1,), 1)
 
     Explainers get the session and nothing else: `session.trace(...)` looks inside, `session.game(i, ...)` asks about
     altered inputs. Both remember, so that what one explainer has paid for is free for the next; `session.memo` does so
@@ -73,18 +91,16 @@ class Session:
         self,
         model: Model,
         samples: Sequence[Sample],
-        targets: Sequence[str] | None = None,
+        targets: Sequence[str] | Callable[[Session], Sequence[str]] | None = None,
         seed: int = 0,
         batch_size: int = 64,
     ) -> None:
-        if targets is not None and len(targets) != len(samples):
-            raise BadInput(f"a session needs one target per sample; got {len(targets)} for {len(samples)} samples.")
         self.model = model
         self.samples = tuple(samples)
         self.seed = seed
         self.batch_size = batch_size
         self.cost = Cost()
-        self._targets = None if targets is None else tuple(targets)
+        self._targets = targets if targets is None or callable(targets) else self._one_each(targets)
         self._expected = Request()
         self._traces: list[tuple[tuple[str, ...], Trace]] = []
         self._games: dict[tuple[object, ...], ModelGame] = {}
@@ -92,6 +108,8 @@ class Session:
 
     @cached_property
     def targets(self) -> tuple[str, ...]:
+        if callable(self._targets):
+            return self._one_each(self._targets(self))
         if self._targets is not None:
             return self._targets
         return tuple(text if reading is None else reading.target for text, reading in self._readings)
@@ -115,7 +133,7 @@ class Session:
     @cached_property
     def _readings(self) -> list[tuple[str, Reading | None]]:
         """What the model said about each sample (or the target that was given), and the choice that it names."""
-        texts = self._targets if self._targets is not None else self.model.answer(self.samples)
+        texts = self.targets if self._targets is not None else self.model.answer(self.samples)
         return [
             (text, read_answer(text, sample.choices) if sample.choices else None)
             for text, sample in zip(texts, self.samples, strict=True)
@@ -165,9 +183,14 @@ class Session:
         attention_layers: Sequence[str] | None = None,
         targets: Sequence[str] | None = None,
     ) -> Trace:
-        """A trace of all samples (see `karat.probe.trace`), shared: asked twice, the model runs once.
+        """A trace of all samples, shared: asked twice, the model runs once.
 
-        `targets` differ from the session's for contrastive explanations; such a trace is shared with its like only.
+        Args:
+            layers, want, attention_layers: as in `karat.probe.trace`.
+            targets: other than the session's, for contrastive explanations; such a trace is shared with its like only.
+
+        Returns:
+            A `Trace` that stays open until the session is closed.
         """
         heads = self.torch_model.attention_layers if attention_layers is None else attention_layers
         return self.traced(Request.of(self.torch_model.layers, layers, want, heads), targets)
@@ -201,10 +224,18 @@ class Session:
     ) -> ModelGame:
         """The coalition game of sample i. Equal games share their answers.
 
-        - `visual`, `text`: the players (see `karat.probe.players`); None for none of that modality.
-        - `absence`: what an absent feature looks like; by default `Absence()`.
-        - `value`: "probability", "logit" or "log_odds" of `target`, by default the sample's own target.
-        - `question`: the image of sample i goes with the text of that sample instead of its own.
+        Args:
+            i: position of the sample.
+            visual: "patches", "cells", "pixels", "superpixels", "objects", (rows, columns), a label map (H, W) or None
+                (see `karat.probe.players`).
+            text: "words", "phrases", "tokens", groups of word positions or None.
+            absence: what an absent feature looks like; by default `Absence()`.
+            value: "probability", "logit" or "log_odds" of the target.
+            target: by default the sample's own.
+            question: position of a sample whose text the image of sample i goes with, instead of its own.
+
+        Returns:
+            A `ModelGame`: a `Game` that goes through the session's batches and memory.
         """
         absence = absence or Absence()
         asker = i if question is None else question
@@ -281,6 +312,13 @@ class Session:
     def games(self) -> ModelGames:
         """All games asked for so far, by index."""
         return ModelGames(self.model, images=self.cost.images)
+
+    def _one_each(self, targets: Sequence[str]) -> tuple[str, ...]:
+        if len(targets) != len(self.samples):
+            raise BadInput(
+                f"a session needs one target per sample; got {len(targets)} for {len(self.samples)} samples."
+            )
+        return tuple(targets)
 
     def _patches(
         self, i: int, visual: VisualSpec, text: TextSpec

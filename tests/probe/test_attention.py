@@ -1,6 +1,9 @@
-"""Attention maps and their gradients against modules that spell attention out."""
+"""Attention maps and their gradients against modules that spell attention out, whole and in factored form."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -11,9 +14,9 @@ from torch.nn import functional
 
 from karat.kernel.errors import BadInput
 from karat.probe import trace
-from karat.probe.attention import AttentionWatch
+from karat.probe.attention import AttentionWatch, Heads
 
-ALL = {"attention", "attention_gradients"}
+WHOLE, PARTS = {"attention", "attention_gradients"}, {"heads", "head_gradients"}
 
 
 class Attention(nn.Module):
@@ -59,7 +62,7 @@ def test_maps_and_gradients_equal_those_of_a_spelt_out_twin(pixels: Tensor) -> N
     logits = twin(pixels)
     maps = [block.weights for block in twin.blocks]
     grads = torch.autograd.grad(logits[[0, 1], [2, 3]].sum(), maps)
-    with trace(fused, pixels, [2, 3], want=ALL) as seen:
+    with trace(fused, pixels, [2, 3], want=WHOLE) as seen:
         assert list(seen.attention) == [f"blocks.{k}" for k in range(3)]
         for k in range(3):
             torch.testing.assert_close(seen.attention[f"blocks.{k}"], maps[k])
@@ -81,7 +84,7 @@ def test_torchs_own_multi_head_attention(pixels: Tensor) -> None:
     tokens = pixels.reshape(2, -1)[:, :96].reshape(2, 8, 12)
     layer = module[0]
     expected = layer.self_attn(tokens, tokens, tokens, need_weights=True, average_attn_weights=False)[1]
-    with trace(module, tokens, [0, 1], want=ALL) as seen:
+    with trace(module, tokens, [0, 1], want=WHOLE) as seen:
         torch.testing.assert_close(seen.attention["0.self_attn"], expected)
         torch.testing.assert_close(seen.scores, module(tokens)[[0, 1], [0, 1]])
         gradient = seen.attention_gradients["0.self_attn"]
@@ -135,9 +138,12 @@ def test_two_softmaxes_in_one_module_are_refused(pixels: Tensor) -> None:
 
     module = Network(True)
     module.blocks[1] = TwoAttention(True)
-    with pytest.raises(BadInput, match=r"blocks\.1 .* more than one softmax"), trace(module, pixels, [0, 1], want=ALL):
+    with (
+        pytest.raises(BadInput, match=r"blocks\.1 .* more than one softmax"),
+        trace(module, pixels, [0, 1], want=WHOLE),
+    ):
         pass
-    with trace(module, pixels, [0, 1], want=ALL, attention_layers=["blocks.0"]) as seen:
+    with trace(module, pixels, [0, 1], want=WHOLE, attention_layers=["blocks.0"]) as seen:
         assert len(seen.attention) == 1
 
 
@@ -168,3 +174,122 @@ def test_hidden_kernels_are_switched_to_eager_and_back(pixels: Tensor) -> None:
     with pytest.raises(RuntimeError), trace(module, pixels[:, :1], [0, 1], want={"attention"}):
         pass
     assert module.switches == ["eager", "flash_attention_2"] * 2
+
+
+class FusedAttention(nn.Module):
+    """(n, tokens, 8), four heads, two of keys; a mask of any kind."""
+
+    def __init__(self, mask: str, spelt: bool = False) -> None:
+        super().__init__()
+        self.q, self.kv, self.mask, self.spelt = nn.Linear(8, 8), nn.Linear(8, 8), mask, spelt
+
+    def forward(self, x: Tensor) -> Tensor:
+        n, length, _ = x.shape
+        q = self.q(x).view(n, length, 4, 2).transpose(1, 2)
+        k, v = self.kv(x).view(n, length, 4, 2).transpose(1, 2).chunk(2, 1)
+        allowed = torch.arange(length) != 1
+        biases = torch.where(allowed, 0.3, -torch.inf)
+        mask = {"bool": allowed.expand(n, 1, length, length), "bias": biases.expand(length, length)}.get(self.mask)
+        if self.spelt:
+            k, v = k.repeat_interleave(2, 1), v.repeat_interleave(2, 1)
+            out = (q @ k.transpose(-1, -2) / 2**0.5).softmax(-1) @ v
+        else:
+            causal = self.mask == "causal"
+            out = functional.scaled_dot_product_attention(q, k, v, mask, is_causal=causal, enable_gqa=True)
+        return out.transpose(1, 2).reshape(n, length, 8)
+
+
+class Stack(nn.Module):
+    def __init__(self, make: Callable[[], nn.Module]) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.embed, self.head = nn.Conv2d(3, 8, 4, 4), nn.Linear(8, 4)
+        self.blocks = nn.ModuleList([make(), make()])
+
+    def forward(self, x: Tensor) -> Tensor:
+        tokens = self.embed(x).flatten(2).transpose(1, 2)
+        for block in self.blocks:
+            out: Any = block(tokens, tokens, tokens)[0] if isinstance(block, nn.MultiheadAttention) else block(tokens)
+            tokens = tokens + out
+        return self.head(tokens[:, -1])
+
+
+MODULES: dict[str, Callable[[], nn.Module]] = {
+    "plain": lambda: FusedAttention("none"),
+    "causal": lambda: FusedAttention("causal"),
+    "bool": lambda: FusedAttention("bool"),
+    "bias": lambda: FusedAttention("bias"),
+    "spelt out": lambda: FusedAttention("none", spelt=True),
+    "torch's own": lambda: nn.MultiheadAttention(8, 2, batch_first=True),
+}
+
+
+@pytest.mark.parametrize("kind", MODULES)
+def test_formed_maps_equal_kept_ones(kind: str, pixels: Tensor) -> None:
+    module = Stack(MODULES[kind])
+    with trace(module, pixels, [2, 3], want=WHOLE) as seen:
+        maps, slopes = dict(seen.attention.items()), dict(seen.attention_gradients.items())
+    expected = module(pixels)[[0, 1], [2, 3]]
+    for want in (PARTS, PARTS | WHOLE):
+        with trace(module, pixels, [2, 3], want=want) as seen:
+            torch.testing.assert_close(seen.scores, expected)
+            assert list(seen.heads) == ["blocks.0", "blocks.1"]
+            for name, part in seen.heads.items():
+                torch.testing.assert_close(part.weights(), maps[name])
+                torch.testing.assert_close(part.slopes(), slopes[name], atol=1e-6, rtol=1e-4)
+                rows = torch.tensor([4, 1])
+                torch.testing.assert_close(part.weights(rows), maps[name][..., rows, :])
+                torch.testing.assert_close(part.slopes(rows), slopes[name][..., rows, :], atol=1e-6, rtol=1e-4)
+            assert bool(seen.attention) == (want != PARTS)
+        assert not seen.heads
+
+
+def test_kernels_stay_fused(pixels: Tensor, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody forms a map while only the parts are wanted."""
+
+    def forbidden(*_: Any) -> Tensor:
+        raise AssertionError("a map was formed")
+
+    monkeypatch.setattr(AttentionWatch, "_spelt_out", forbidden)
+    with trace(Stack(MODULES["causal"]), pixels, [0, 1], want=PARTS) as seen:
+        assert len(seen.heads) == 2
+    with (
+        pytest.raises(AssertionError, match="a map was formed"),
+        trace(Stack(MODULES["causal"]), pixels, [0, 1], want=WHOLE),
+    ):
+        pass
+
+
+def test_gradients_must_have_been_asked_for(pixels: Tensor) -> None:
+    with trace(Stack(MODULES["plain"]), pixels, [0, 1], want={"heads"}) as seen:
+        assert seen.backwards == 0
+        with pytest.raises(BadInput, match="ask for `head_gradients`"):
+            seen.heads["blocks.0"].slopes()
+
+
+def test_everything_stays_differentiable_with_create_graph(pixels: Tensor) -> None:
+    module = Stack(MODULES["plain"])
+    with trace(module, pixels, [2, 3], want=PARTS, create_graph=True) as seen:
+        mass = (seen.heads["blocks.0"].weights() * seen.heads["blocks.0"].slopes()).abs().sum()
+        assert torch.autograd.grad(mass, module.embed.weight)[0].abs().sum() > 0
+
+
+def test_attention_that_adds_up_has_heads_too(pixels: Tensor) -> None:
+    class SumAttention(FusedAttention):
+        def forward(self, x: Tensor) -> Tensor:
+            q, v = self.q(x)[:, None], self.kv(x)[:, None]
+            return (torch.sigmoid(q @ q.transpose(-1, -2)) @ v)[:, 0]
+
+    module = Stack(lambda: SumAttention("none"))
+    with trace(module, pixels, [2, 3], want=PARTS) as seen:
+        weights = seen.heads["blocks.0"].weights()
+        q = module.blocks[0].q(module.embed(pixels).flatten(2).transpose(1, 2))
+        torch.testing.assert_close(weights[:, 0], torch.sigmoid(q @ q.transpose(-1, -2)).detach())
+
+
+def test_runs_cover_all_rows_in_order() -> None:
+    part = Heads(torch.zeros(2, 4, 1000, 8), torch.zeros(2, 4, 1000, 8), torch.zeros(2, 4, 1000, 8))
+    runs = list(part.runs(torch.arange(1000)))
+    assert torch.cat(runs).tolist() == list(range(1000))
+    assert len(runs) > 1
+    assert max(len(run) for run in runs) * 2 * 4 * 1000 <= 2**21
