@@ -174,17 +174,17 @@ def test_flat_cells_are_read_as_the_picture_is(aspect: float) -> None:
 
 def test_a_flat_map_has_no_excess_anywhere() -> None:
     _, a, b = scene(20)
-    found = excess(np.full((20, 8, 8), 0.3), a, b)
-    assert (found == 0).all()
-    np.testing.assert_allclose(direction_error(found, a, b), 90.0)
+    scores = excess(np.full((20, 8, 8), 0.3), a, b)
+    assert (scores == 0).all()
+    np.testing.assert_allclose(direction_error(scores, a, b), 90.0)
 
 
 def test_excess_is_above_zero_where_the_evidence_is() -> None:
     maps = np.ones((1, 9, 9))
     maps[0, 4, 8] = 3.0
-    found = excess(maps, (4.5, 4.5), (8.5, 4.5))
-    assert found.argmax() == 0
-    assert (found[0, 1:] < 0).all()
+    scores = excess(maps, (4.5, 4.5), (8.5, 4.5))
+    assert scores.argmax() == 0
+    assert (scores[0, 1:] < 0).all()
 
 
 def test_ignored_cells_are_neither_evidence_nor_picture() -> None:

@@ -151,10 +151,10 @@ def test_missing_is_nan_with_a_reason_and_leaves_its_neighbours_alone(metric: An
     np.testing.assert_array_equal(values, expected)
     empty = "truth is all zero" if isinstance(metric, WeightedIoU) else "truth mask is empty"
     broken = Failure("map has NaN or inf")
-    found = [None, Failure("map is all zero"), broken, broken, broken, NotApplicable(empty), NotApplicable(empty)]
-    assert metric.problems(maps, truth) == [*found, None, None]
+    problems = [None, Failure("map is all zero"), broken, broken, broken, NotApplicable(empty), NotApplicable(empty)]
+    assert metric.problems(maps, truth) == [*problems, None, None]
     rows = list(outcomes(values, metric.problems(maps, truth)))
-    assert rows[:7] == [Score(clean[0]), *found[1:]]
+    assert rows[:7] == [Score(clean[0]), *problems[1:]]
 
 
 @pytest.mark.parametrize(("metric", "parameter", "value", "bound"), BOUNDS)

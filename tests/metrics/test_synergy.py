@@ -15,13 +15,13 @@ STEPS = np.linspace(0, 1, 11)
 
 
 class Counted:
-    """A value function that remembers which coalitions it was asked for."""
+    """A value function that remembers which coalitions it was coalitions for."""
 
     def __init__(self, function) -> None:
-        self.function, self.asked = function, []
+        self.function, self.coalitions = function, []
 
     def __call__(self, visual, text):
-        self.asked += [row.tobytes() for row in np.concatenate([visual, text], axis=1)]
+        self.coalitions += [row.tobytes() for row in np.concatenate([visual, text], axis=1)]
         return self.function(visual, text)
 
 
@@ -74,14 +74,14 @@ def test_equal_to_the_equations_written_out(seed: int, m: int, n: int, steps: in
         return np.tanh(v @ a) + t @ b + np.einsum("ki,ij,kj->k", v * 1.0, c, t * 1.0)
 
     visual, text = rng.permutation(m), rng.permutation(n)
-    found = synergy(Game(value, m, n), visual, text, steps)
-    assert found.value == pytest.approx(literal(value, list(visual), list(text), steps), abs=1e-12)
+    result = synergy(Game(value, m, n), visual, text, steps)
+    assert result.value == pytest.approx(literal(value, list(visual), list(text), steps), abs=1e-12)
 
 
 def test_at_most_58_coalitions_and_no_coalition_twice() -> None:
     counted = Counted(lambda v, t: v.mean(1) * t.mean(1))
     synergy(game(counted, 20, 20), np.random.default_rng(0).permutation(20), range(20))
-    assert len(counted.asked) == len(set(counted.asked)) == 58
+    assert len(counted.coalitions) == len(set(counted.coalitions)) == 58
 
 
 def test_perfect_redundancy_fools_deletion_and_insertion_but_not_synergy() -> None:
@@ -101,8 +101,8 @@ def test_text_players_go_by_their_own_or_their_joint_number() -> None:
 
 def test_the_macro_game_of_a_product_is_its_dividend() -> None:
     """In a product of fractions the interaction of two groups is the product of their shares."""
-    found = macro_interaction(game(lambda v, t: v.mean(1) * t.mean(1)), range(10), range(10), np.random.default_rng(0))
-    assert found == pytest.approx(STEPS**2, abs=1e-12)
+    result = macro_interaction(game(lambda v, t: v.mean(1) * t.mean(1)), range(10), range(10), np.random.default_rng(0))
+    assert result == pytest.approx(STEPS**2, abs=1e-12)
 
 
 @pytest.mark.parametrize(

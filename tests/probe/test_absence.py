@@ -17,21 +17,21 @@ def sample() -> Sample:
 
 
 def test_absent_images() -> None:
-    shown = sample()
-    blurred = np.asarray(Image.fromarray(shown.image).filter(ImageFilter.GaussianBlur(30)))
-    assert np.array_equal(Absence().image_of(shown), blurred)
-    assert np.array_equal(Absence(radius=0.0).image_of(shown), shown.image)
-    assert (Absence("black").image_of(shown) == 0).all()
-    assert (Absence("grey").image_of(shown) == 128).all()
-    assert (Absence("white").image_of(shown) == 255).all()
-    mean = Absence("mean").image_of(shown)
+    picture = sample()
+    blurred = np.asarray(Image.fromarray(picture.image).filter(ImageFilter.GaussianBlur(30)))
+    assert np.array_equal(Absence().image_of(picture), blurred)
+    assert np.array_equal(Absence(radius=0.0).image_of(picture), picture.image)
+    assert (Absence("black").image_of(picture) == 0).all()
+    assert (Absence("grey").image_of(picture) == 128).all()
+    assert (Absence("white").image_of(picture) == 255).all()
+    mean = Absence("mean").image_of(picture)
     assert mean.std(axis=(0, 1)).max() == 0
-    assert np.abs(mean.mean((0, 1)) - shown.image.mean((0, 1))).max() <= 0.5
-    noise = Absence("noise").image_of(shown)
-    assert np.array_equal(noise, Absence("noise").image_of(shown))
-    assert not np.array_equal(noise, Absence("noise", seed=1).image_of(shown))
-    clean = np.zeros_like(shown.image)
-    assert Absence("given", image=clean).image_of(shown) is clean
+    assert np.abs(mean.mean((0, 1)) - picture.image.mean((0, 1))).max() <= 0.5
+    noise = Absence("noise").image_of(picture)
+    assert np.array_equal(noise, Absence("noise").image_of(picture))
+    assert not np.array_equal(noise, Absence("noise", seed=1).image_of(picture))
+    clean = np.zeros_like(picture.image)
+    assert Absence("given", image=clean).image_of(picture) is clean
 
 
 def test_words_are_deleted_with_their_gap() -> None:

@@ -62,18 +62,18 @@ def test_maps_and_gradients_equal_those_of_a_spelt_out_twin(pixels: Tensor) -> N
     logits = twin(pixels)
     maps = [block.weights for block in twin.blocks]
     grads = torch.autograd.grad(logits[[0, 1], [2, 3]].sum(), maps)
-    with trace(fused, pixels, [2, 3], want=WHOLE) as seen:
-        assert list(seen.attention) == [f"blocks.{k}" for k in range(3)]
+    with trace(fused, pixels, [2, 3], want=WHOLE) as recording:
+        assert list(recording.attention) == [f"blocks.{k}" for k in range(3)]
         for k in range(3):
-            torch.testing.assert_close(seen.attention[f"blocks.{k}"], maps[k])
-            torch.testing.assert_close(seen.attention_gradients[f"blocks.{k}"], grads[k])
-        torch.testing.assert_close(seen.scores, logits[[0, 1], [2, 3]])
+            torch.testing.assert_close(recording.attention[f"blocks.{k}"], maps[k])
+            torch.testing.assert_close(recording.attention_gradients[f"blocks.{k}"], grads[k])
+        torch.testing.assert_close(recording.scores, logits[[0, 1], [2, 3]])
 
 
 def test_layers_nobody_asked_for_keep_their_kernel(pixels: Tensor) -> None:
-    with trace(Network(True), pixels, [2, 3], want={"attention"}, attention_layers=["blocks.1"]) as seen:
-        assert list(seen.attention) == ["blocks.1"]
-        assert seen.backwards == 0
+    with trace(Network(True), pixels, [2, 3], want={"attention"}, attention_layers=["blocks.1"]) as recording:
+        assert list(recording.attention) == ["blocks.1"]
+        assert recording.backwards == 0
 
 
 def test_torchs_own_multi_head_attention(pixels: Tensor) -> None:
@@ -84,10 +84,10 @@ def test_torchs_own_multi_head_attention(pixels: Tensor) -> None:
     tokens = pixels.reshape(2, -1)[:, :96].reshape(2, 8, 12)
     layer = module[0]
     expected = layer.self_attn(tokens, tokens, tokens, need_weights=True, average_attn_weights=False)[1]
-    with trace(module, tokens, [0, 1], want=WHOLE) as seen:
-        torch.testing.assert_close(seen.attention["0.self_attn"], expected)
-        torch.testing.assert_close(seen.scores, module(tokens)[[0, 1], [0, 1]])
-        gradient = seen.attention_gradients["0.self_attn"]
+    with trace(module, tokens, [0, 1], want=WHOLE) as recording:
+        torch.testing.assert_close(recording.attention["0.self_attn"], expected)
+        torch.testing.assert_close(recording.scores, module(tokens)[[0, 1], [0, 1]])
+        gradient = recording.attention_gradients["0.self_attn"]
     # The direction in which one weight moves changes the score as its gradient says.
     assert gradient.shape == expected.shape
     assert gradient.abs().sum() > 0
@@ -143,8 +143,8 @@ def test_two_softmaxes_in_one_module_are_refused(pixels: Tensor) -> None:
         trace(module, pixels, [0, 1], want=WHOLE),
     ):
         pass
-    with trace(module, pixels, [0, 1], want=WHOLE, attention_layers=["blocks.0"]) as seen:
-        assert len(seen.attention) == 1
+    with trace(module, pixels, [0, 1], want=WHOLE, attention_layers=["blocks.0"]) as recording:
+        assert len(recording.attention) == 1
 
 
 def test_modules_without_attention_are_named(pixels: Tensor) -> None:
@@ -227,21 +227,21 @@ MODULES: dict[str, Callable[[], nn.Module]] = {
 @pytest.mark.parametrize("kind", MODULES)
 def test_formed_maps_equal_kept_ones(kind: str, pixels: Tensor) -> None:
     module = Stack(MODULES[kind])
-    with trace(module, pixels, [2, 3], want=WHOLE) as seen:
-        maps, slopes = dict(seen.attention.items()), dict(seen.attention_gradients.items())
+    with trace(module, pixels, [2, 3], want=WHOLE) as recording:
+        maps, slopes = dict(recording.attention.items()), dict(recording.attention_gradients.items())
     expected = module(pixels)[[0, 1], [2, 3]]
     for want in (PARTS, PARTS | WHOLE):
-        with trace(module, pixels, [2, 3], want=want) as seen:
-            torch.testing.assert_close(seen.scores, expected)
-            assert list(seen.heads) == ["blocks.0", "blocks.1"]
-            for name, part in seen.heads.items():
+        with trace(module, pixels, [2, 3], want=want) as recording:
+            torch.testing.assert_close(recording.scores, expected)
+            assert list(recording.heads) == ["blocks.0", "blocks.1"]
+            for name, part in recording.heads.items():
                 torch.testing.assert_close(part.weights(), maps[name])
                 torch.testing.assert_close(part.slopes(), slopes[name], atol=1e-6, rtol=1e-4)
                 rows = torch.tensor([4, 1])
                 torch.testing.assert_close(part.weights(rows), maps[name][..., rows, :])
                 torch.testing.assert_close(part.slopes(rows), slopes[name][..., rows, :], atol=1e-6, rtol=1e-4)
-            assert bool(seen.attention) == (want != PARTS)
-        assert not seen.heads
+            assert bool(recording.attention) == (want != PARTS)
+        assert not recording.heads
 
 
 def test_kernels_stay_fused(pixels: Tensor, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -251,8 +251,8 @@ def test_kernels_stay_fused(pixels: Tensor, monkeypatch: pytest.MonkeyPatch) -> 
         raise AssertionError("a map was formed")
 
     monkeypatch.setattr(AttentionWatch, "_spelt_out", forbidden)
-    with trace(Stack(MODULES["causal"]), pixels, [0, 1], want=PARTS) as seen:
-        assert len(seen.heads) == 2
+    with trace(Stack(MODULES["causal"]), pixels, [0, 1], want=PARTS) as recording:
+        assert len(recording.heads) == 2
     with (
         pytest.raises(AssertionError, match="a map was formed"),
         trace(Stack(MODULES["causal"]), pixels, [0, 1], want=WHOLE),
@@ -261,16 +261,16 @@ def test_kernels_stay_fused(pixels: Tensor, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_gradients_must_have_been_asked_for(pixels: Tensor) -> None:
-    with trace(Stack(MODULES["plain"]), pixels, [0, 1], want={"heads"}) as seen:
-        assert seen.backwards == 0
+    with trace(Stack(MODULES["plain"]), pixels, [0, 1], want={"heads"}) as recording:
+        assert recording.backwards == 0
         with pytest.raises(BadInput, match="ask for `head_gradients`"):
-            seen.heads["blocks.0"].slopes()
+            recording.heads["blocks.0"].slopes()
 
 
 def test_everything_stays_differentiable_with_create_graph(pixels: Tensor) -> None:
     module = Stack(MODULES["plain"])
-    with trace(module, pixels, [2, 3], want=PARTS, create_graph=True) as seen:
-        mass = (seen.heads["blocks.0"].weights() * seen.heads["blocks.0"].slopes()).abs().sum()
+    with trace(module, pixels, [2, 3], want=PARTS, create_graph=True) as recording:
+        mass = (recording.heads["blocks.0"].weights() * recording.heads["blocks.0"].slopes()).abs().sum()
         assert torch.autograd.grad(mass, module.embed.weight)[0].abs().sum() > 0
 
 
@@ -281,8 +281,8 @@ def test_attention_that_adds_up_has_heads_too(pixels: Tensor) -> None:
             return (torch.sigmoid(q @ q.transpose(-1, -2)) @ v)[:, 0]
 
     module = Stack(lambda: SumAttention("none"))
-    with trace(module, pixels, [2, 3], want=PARTS) as seen:
-        weights = seen.heads["blocks.0"].weights()
+    with trace(module, pixels, [2, 3], want=PARTS) as recording:
+        weights = recording.heads["blocks.0"].weights()
         q = module.blocks[0].q(module.embed(pixels).flatten(2).transpose(1, 2))
         torch.testing.assert_close(weights[:, 0], torch.sigmoid(q @ q.transpose(-1, -2)).detach())
 

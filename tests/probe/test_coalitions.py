@@ -19,24 +19,24 @@ def cnn() -> Classifier:
 
 
 def test_a_black_box_is_asked_about_altered_samples(cnn: Classifier) -> None:
-    asked = samples(texts=True)
-    seen: list[tuple[np.ndarray, list[str | None]]] = []
+    pair = samples(texts=True)
+    calls: list[tuple[np.ndarray, list[str | None]]] = []
 
     def fn(images: np.ndarray, texts: list[str | None]) -> np.ndarray:
-        seen.append((images, texts))
+        calls.append((images, texts))
         probability = images.mean((1, 2, 3)) / 255
         return np.stack([probability, 1 - probability], 1)
 
-    session = Session(blackbox(fn, ["yes", "no"]), asked, ["yes", "no"])
+    session = Session(blackbox(fn, ["yes", "no"]), pair, ["yes", "no"])
     game = session.game(0, visual=(2, 2), absence=Absence("black"))
     keep = np.array([[1, 0, 0, 0] + [1] * 10, [0, 0, 0, 0] + [0] * 9 + [1], [1] * 14], dtype=bool)
     values = game.value(keep)
-    [(images, texts)] = seen
+    [(images, texts)] = calls
     # Rows are answered in sorted order; what matters is that each has its own value.
     for image, text, value in zip(images, texts, sorted(values), strict=True):
         assert value == pytest.approx(image.mean() / 255)
         assert text in (TEXTS[0], "?")
-    assert values[2] == pytest.approx(asked[0].image.mean() / 255)
+    assert values[2] == pytest.approx(pair[0].image.mean() / 255)
     assert values[1] == 0.0
 
 

@@ -77,18 +77,18 @@ def test_one_player(method: str) -> None:
 @settings(max_examples=15, deadline=None)
 def test_efficiency_and_budget(method: str, n: int, extra: int, seed: int) -> None:
     w = np.linspace(-1, 1, n)
-    seen: set[bytes] = set()
+    distinct: set[bytes] = set()
     rows = 0
 
     def value(visual: np.ndarray, _: np.ndarray) -> np.ndarray:
         nonlocal rows
         rows += len(visual)
-        seen.update(row.tobytes() for row in visual)
+        distinct.update(row.tobytes() for row in visual)
         return np.tanh(visual @ w + visual[:, 0] * visual[:, -1])
 
     budget = (least_permutation(n) if method == "permutation" else least_regression(n)) + extra
     result = shapley(Game(value, n), budget, method, seed)
-    assert rows == len(seen) == result.passes <= budget
+    assert rows == len(distinct) == result.passes <= budget
     if method == "permutation":
         units = (budget - 2) // (2 * (n - 1))
         assert result.passes <= 2 + units * 2 * (n - 1)

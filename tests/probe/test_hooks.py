@@ -27,9 +27,9 @@ def state_of(module: nn.Module) -> list[object]:
 def test_in_place_operations_do_not_change_recordings(pixels: Tensor) -> None:
     recordings = []
     for inplace in (True, False):
-        with trace(small_cnn(inplace), pixels, [0, 1, 2], layers=["norm", "body"]) as seen:
-            assert (seen.activations["body"] < 0).any(), "the ReLU after it would have cut these"
-            recordings.append([*seen.activations.values(), *seen.gradients.values()])
+        with trace(small_cnn(inplace), pixels, [0, 1, 2], layers=["norm", "body"]) as recording:
+            assert (recording.activations["body"] < 0).any(), "the ReLU after it would have cut these"
+            recordings.append([*recording.activations.values(), *recording.gradients.values()])
     for ours, plain in zip(*recordings, strict=True):
         torch.testing.assert_close(ours, plain)
 

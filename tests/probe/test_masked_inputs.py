@@ -39,8 +39,8 @@ def by_hand(model: Any, session: Session, i: int, keep: np.ndarray, n_visual: in
     out = []
     for row in keep:
         setting = game.setting
-        [shown] = setting.altered(row[None, :n_visual], np.ones((1, setting.text.count), bool))
-        inputs = model.encode([shown])
+        [altered] = setting.altered(row[None, :n_visual], np.ones((1, setting.text.count), bool))
+        inputs = model.encode([altered])
         tokens = inputs.tokens.clone()
         for word, kept in enumerate(row[n_visual:]):
             if not kept:
@@ -60,19 +60,19 @@ def test_tensors_say_what_altered_images_say(cnn: Classifier, absence: str, visu
     assert game.n > 1
     keep = random_masks(game, 9)
     labels = game.setting.visual.labels_of(24, 24)
-    shown = []
+    altered = []
     for row in keep:
         image = game.setting.absence.image_of(session.samples[1]).copy()
         for y, x in np.argwhere(labels >= 0):
             if row[labels[y, x]]:
                 image[y, x] = session.samples[1].image[y, x]
-        shown.append(replace(session.samples[1], image=image))
-    np.testing.assert_allclose(game.value(keep), cnn.score(shown, [session.targets[1]] * 9), atol=1e-6)
+        altered.append(replace(session.samples[1], image=image))
+    np.testing.assert_allclose(game.value(keep), cnn.score(altered, [session.targets[1]] * 9), atol=1e-6)
 
 
 def test_crops_take_players_from_where_the_model_looks() -> None:
     """Shrinking by a whole factor without interpolation, then cutting: mixing before or after is the same thing."""
-    seen: list[torch.Tensor] = []
+    inputs: list[torch.Tensor] = []
 
     class Keeps(nn.Module):
         def __init__(self) -> None:
@@ -80,18 +80,18 @@ def test_crops_take_players_from_where_the_model_looks() -> None:
             self.weight = nn.Parameter(torch.ones(1))
 
         def forward(self, pixels: torch.Tensor) -> torch.Tensor:
-            seen.append(pixels)
+            inputs.append(pixels)
             return pixels.flatten(1)[:, :2] * self.weight
 
     image = np.random.default_rng(1).integers(0, 256, (32, 48, 3), dtype=np.uint8)
     sample = Sample("wide", image)
     cut = Preprocessing((8, 8), interpolation="nearest", crop=0.5, squash=False)
     labels = np.arange(32 * 48).reshape(32, 48) // 7
-    for transform in (cut, lambda shown: cut([np.asarray(shown)])[0]):
+    for transform in (cut, lambda image: cut([np.asarray(image)])[0]):
         session = Session(classifier(Keeps(), transform), [sample], ["0"])
         game = session.game(0, visual=labels, absence=Absence("black"))
         game.value(random_masks(game, 5))
-    mixed, whole = seen
+    mixed, whole = inputs
     assert mixed.shape == (5, 3, 8, 8)
     assert torch.equal(mixed, whole)
     assert cut.frame(32, 48) == (0.25, 8 / 24, 0.75, 16 / 24)
@@ -132,16 +132,16 @@ def test_text_moves_and_the_image_is_looked_at_once(llava: Any) -> None:
 
 
 def test_delete_and_given_words(llava: Any) -> None:
-    asked = samples(96, texts=True)
-    session = Session(llava, asked, ["yes", "no"])
+    pair = samples(96, texts=True)
+    session = Session(llava, pair, ["yes", "no"])
     keep = np.ones((2, 10), bool)
     keep[1, [2, 9]] = False  # "red" and "?"
     deleted = session.game(0, visual=None, absence=Absence(text="delete")).value(keep)
-    shorter = replace(asked[0], text="how many circles are left of blue squares")
-    np.testing.assert_allclose(deleted, llava.score([asked[0], shorter], ["yes"] * 2), rtol=1e-4)
+    shorter = replace(pair[0], text="how many circles are left of blue squares")
+    np.testing.assert_allclose(deleted, llava.score([pair[0], shorter], ["yes"] * 2), rtol=1e-4)
     given = session.game(0, visual=None, absence=Absence(text="given", words=("any",) * 10)).value(keep)
-    replaced = replace(asked[0], text="how many any circles are left of blue squaresany")
-    np.testing.assert_allclose(given, llava.score([asked[0], replaced], ["yes"] * 2), rtol=1e-4)
+    replaced = replace(pair[0], text="how many any circles are left of blue squaresany")
+    np.testing.assert_allclose(given, llava.score([pair[0], replaced], ["yes"] * 2), rtol=1e-4)
     with pytest.raises(BadInput, match="no mask token"):
         session.game(0, visual=None, absence=Absence(text="mask")).value(keep)
     with pytest.raises(BadInput, match="3 neutral words for 10"):

@@ -23,12 +23,12 @@ def test_one_forward_and_no_more_than_asked(pixels: Tensor) -> None:
     module = small_cnn().eval()
     runs = []
     module.register_forward_hook(lambda *_: runs.append(1))
-    with trace(module, pixels, [0, 1, 2], layers=["stem", "body"], want={"activations"}) as seen:
-        assert list(seen.activations) == ["stem", "body"]
-        assert len(seen.gradients) == len(seen.attention) == seen.backwards == 0
+    with trace(module, pixels, [0, 1, 2], layers=["stem", "body"], want={"activations"}) as recording:
+        assert list(recording.activations) == ["stem", "body"]
+        assert len(recording.gradients) == len(recording.attention) == recording.backwards == 0
     assert len(runs) == 1
     with pytest.raises(BadInput, match="holds nothing"):
-        seen.activations["body"]
+        recording.activations["body"]
 
 
 class Explodes(torch.autograd.Function):
@@ -48,8 +48,8 @@ class Mined(nn.Module):
 
 def test_backward_stops_at_the_earliest_recorded_layer(pixels: Tensor) -> None:
     module = nn.Sequential(OrderedDict(first=nn.Conv2d(3, 3, 1), mine=Mined(), rest=small_cnn()))
-    with trace(module, pixels, [0, 1, 2], layers=["rest.body"]) as seen:
-        assert seen.gradients["rest.body"].abs().sum() > 0
+    with trace(module, pixels, [0, 1, 2], layers=["rest.body"]) as recording:
+        assert recording.gradients["rest.body"].abs().sum() > 0
     with (
         pytest.raises(RuntimeError, match="earliest"),
         trace(module, pixels, [0, 1, 2], layers=["first"]),
@@ -67,9 +67,9 @@ def test_a_layer_that_the_score_ignores_has_zero_gradient(pixels: Tensor) -> Non
             self.unused(x)
             return self.used(x).mean((2, 3))
 
-    with trace(Branches(), pixels, [0, 1, 0], layers=["used", "unused"]) as seen:
-        assert seen.gradients["used"].abs().sum() > 0
-        assert seen.gradients["unused"].abs().sum() == 0
+    with trace(Branches(), pixels, [0, 1, 0], layers=["used", "unused"]) as recording:
+        assert recording.gradients["used"].abs().sum() > 0
+        assert recording.gradients["unused"].abs().sum() == 0
 
 
 def test_unknown_want_and_bad_scores(pixels: Tensor) -> None:

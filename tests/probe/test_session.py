@@ -104,12 +104,12 @@ def test_a_black_box_cannot_be_looked_into(samples: list[Sample]) -> None:
 
 def test_closing_lets_go(model: Classifier, samples: list[Sample]) -> None:
     session = Session(model, samples, ["cat", "dog", "cow"])
-    seen = session.trace([PIXELS])
+    trace = session.trace([PIXELS])
     game = session.game(0, visual=(2, 2))
     game.value(np.ones((1, 4), bool))
     session.close()
-    assert len(seen.gradients) == 0
-    assert session.trace([PIXELS]) is not seen
+    assert len(trace.gradients) == 0
+    assert session.trace([PIXELS]) is not trace
     assert session.game(0, visual=(2, 2)) is not game
 
 

@@ -24,14 +24,14 @@ def test_equals_plain_autograd(pixels: Tensor) -> None:
     body = module.body(module.relu(module.norm(module.stem(x))))
     logits = module.head(module.flat(module.pool(torch.relu(body))))
     by_body, by_pixels = torch.autograd.grad(logits[range(3), [0, 1, 2]].sum(), [body, x])
-    with trace(module, pixels, [0, 1, 2], layers=["body", "pixels"]) as seen:
-        torch.testing.assert_close(seen.activations["body"], body)
-        torch.testing.assert_close(seen.gradients["body"], by_body)
-        torch.testing.assert_close(seen.gradients["pixels"], by_pixels)
-        torch.testing.assert_close(seen.scores, logits[range(3), [0, 1, 2]])
-        assert seen.backwards == 1
-        assert not seen.activations["body"].requires_grad
-        assert seen.spatial("body").shape == (3, 6, 6, 6)
+    with trace(module, pixels, [0, 1, 2], layers=["body", "pixels"]) as recording:
+        torch.testing.assert_close(recording.activations["body"], body)
+        torch.testing.assert_close(recording.gradients["body"], by_body)
+        torch.testing.assert_close(recording.gradients["pixels"], by_pixels)
+        torch.testing.assert_close(recording.scores, logits[range(3), [0, 1, 2]])
+        assert recording.backwards == 1
+        assert not recording.activations["body"].requires_grad
+        assert recording.spatial("body").shape == (3, 6, 6, 6)
 
 
 def test_second_order(pixels: Tensor) -> None:
@@ -46,9 +46,9 @@ def test_second_order(pixels: Tensor) -> None:
             return ((self.a * x) ** 2).sum((1, 2, 3))
 
     module = Square()
-    with trace(module, pixels, lambda scores: scores, layers=["pixels"], create_graph=True) as seen:
-        torch.testing.assert_close(seen.gradients["pixels"], 2 * 9 * pixels)
-        (by_a,) = torch.autograd.grad(seen.gradients["pixels"].sum(), [module.a])
+    with trace(module, pixels, lambda scores: scores, layers=["pixels"], create_graph=True) as recording:
+        torch.testing.assert_close(recording.gradients["pixels"], 2 * 9 * pixels)
+        (by_a,) = torch.autograd.grad(recording.gradients["pixels"].sum(), [module.a])
     torch.testing.assert_close(by_a, 4 * 3 * pixels.sum())
     assert module.a.grad is None
 

@@ -10,19 +10,19 @@ from karat.protocols.pixel.curves import curves, first_in_patch, still_right
 
 
 def test_right_is_whether_the_class_still_wins_and_no_image_is_asked_about_twice() -> None:
-    asked = [0]
+    rows = [0]
 
     def value(white: np.ndarray) -> np.ndarray:
-        asked[0] += len(white)
+        rows[0] += len(white)
         return white.mean(1)
 
     session = Session(patch_reader(value), [planted_sample()], ["yes"])
     keep = np.arange(9)[None, :] < np.array([0, 4, 5, 9])[:, None]
     [right] = still_right(session, [(0, keep)])
     assert right.tolist() == [False, False, True, True]
-    assert asked == [4]
+    assert rows == [4]
     still_right(session, [(0, keep), (0, keep[::-1])])
-    assert asked == [4]
+    assert rows == [4]
 
 
 def test_curves_follow_the_order_of_the_map() -> None:
