@@ -1,6 +1,6 @@
 """Explainers that ask: throughput against raw forwards and captum, MultiSHAP against a pairwise loop, errors.
 
-    PYTHONPATH=src:. python benchmarks/bench_asking.py [throughput] [pairs] [error]
+    python benchmarks/bench_asking.py [throughput] [pairs] [error]
 
 Ratios within one run, CPU time of one thread, results checked first.
 """

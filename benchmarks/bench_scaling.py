@@ -10,7 +10,6 @@ of a Ray cluster, too.
 from __future__ import annotations
 
 import argparse
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -222,7 +221,6 @@ def main() -> None:
     parser.add_argument("--ray", action="store_true")
     parser.add_argument("--picture", type=Path, default=root / size("docs/images/scaling.png", "build/scaling.png"))
     options = parser.parse_args()
-    sys.path.insert(0, str(Path(__file__).parent))
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         np.save(place / "images.npy", np.zeros((240, 8, 8, 3), np.uint8))

@@ -26,7 +26,7 @@ def test_runs_of_rows_change_nothing(explainer: Any, monkeypatch: pytest.MonkeyP
     """A long context is worked through a few rows at a time."""
     key = "grouped_queries"
     whole = explainer(Session(model(key), samples(), targets(key)))
-    monkeypatch.setattr("karat.probe.heads._AT_ONCE", 3 * 4 * 50 * 7)  # seven rows of about fifty
+    monkeypatch.setattr("karat.probe.attention._AT_ONCE", 3 * 4 * 50 * 7)  # seven rows of about fifty
     parts = explainer(Session(model(key), samples(), targets(key)))
     for one, other in zip(whole, parts, strict=True):
         np.testing.assert_allclose(one.visual, other.visual, rtol=1e-9, atol=1e-12)

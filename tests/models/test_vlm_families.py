@@ -156,7 +156,7 @@ def test_masking_a_patch_changes_exactly_its_pixel_values(kind: str) -> None:
     session = Session(built, tiny_vlms.samples(kind, 1), ["yes"])
     game = session.game(0, absence=Absence(visual="black"))
     rows, columns = built.layout(session.inputs).grid
-    mixed = session.games.mixed(built, game.index)
+    mixed = session.masked_inputs(game)
     height, width = mixed.base.pixels.shape[-2:]
     for player in (0, columns - 1, rows * columns - 1):
         keep = np.ones((1, game.n_visual), bool)
@@ -181,7 +181,7 @@ def test_perturbing_the_image_and_the_processed_patches_agree(kind: str) -> None
     game = session.game(0, absence=Absence(visual="blur", radius=3))
     visual = np.random.default_rng(0).random((6, game.n_visual)) < 0.5
     text = np.ones((6, game.n_text), bool)
-    mixed = session.games.mixed(built, game.index)
+    mixed = session.masked_inputs(game)
     altered = built.encode(game.setting.altered(visual, text))
     torch.testing.assert_close(mixed.pixels(visual), altered.pixels, rtol=1e-5, atol=1e-5)
     # A thumbnail is downscaled to 256 levels by the processor; ours follows the change without rounding.
@@ -196,7 +196,7 @@ def test_text_masking_touches_only_question_tokens(kind: str) -> None:
     session = Session(built, tiny_vlms.samples(kind), ANSWERS)
     for i, sample in enumerate(session.samples):
         game = session.game(i)
-        masked = session.games.mixed(built, game.index).texts(np.zeros((1, game.n_text), bool))
+        masked = session.masked_inputs(game).texts(np.zeros((1, game.n_text), bool))
         base = built.encode([sample])
         assert set(masked.other) == set(base.other)
         for name, tensor in base.other.items():

@@ -152,13 +152,12 @@ def _asked(plan: Plan, model: Model, samples: Sequence[Sample], lost: str = "") 
         for run in runs:
             yield from _asked(plan, model, run, lost)
         return
-    session = Session(model, samples, seed=plan.spec.seed)
+    chosen = plan.protocol.targets if plays(plan.protocol, ChoosesTargets) else None
+    session = Session(model, samples, chosen, plan.spec.seed)
     if lost:
         yield _Asked(session, [None] * len(samples), [None] * len(samples), lost)
         return
     try:
-        if plays(plan.protocol, ChoosesTargets):
-            session = Session(model, samples, plan.protocol.targets(model, samples), plan.spec.seed)
         yield _Asked(session, session.answers, _finite(model.score(samples, session.targets)))
     except Exception as error:
         if len(samples) == 1:

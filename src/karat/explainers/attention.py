@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from karat.explainers.attention_rollout import Discard
-    from karat.probe.heads import Heads
+    from karat.probe.attention import Heads
 
 Fusion = Literal["mean", "max", "min"]
 Variant = Literal["paper", "released"]
@@ -324,7 +324,7 @@ def check_finite(name: str, row: Tensor, heads: dict[str, Heads]) -> None:
 def _first_bad(heads: dict[str, Heads]) -> tuple[str, str] | None:
     """Values go bad forwards, gradients backwards: the first in its own direction is the culprit."""
     for layer, part in heads.items():
-        if _bad([part.value, part.query, part.key, part.given]):
+        if _bad([part.value, part.query, part.key, part.formed]):
             return layer, "attention"
     for layer, part in reversed(heads.items()):
         if _bad([part.output_gradient]):

@@ -14,7 +14,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from karat.probe.heads import Heads
+from karat.probe.attention import Heads
 
 Fusion = Literal["mean", "max", "min"]
 # (weights (n, heads, rows, K), whose gradients, query rows) -> (n, rows, K)

@@ -17,7 +17,7 @@ from karat.explainers.patched_forward import patched_forward
 from karat.explainers.to_attribution import wide
 from karat.models.torch_model import ArrangesVision
 from karat.probe import Trace, trace
-from karat.probe.batches import take
+from karat.probe.inputs import take
 from karat.probe.hooks import evaluating
 from karat.probe.session import Session
 

@@ -1,16 +1,28 @@
-"""Controls for planted shortcuts: the truth that `pixel` measures with, as explanations held to the same measures."""
+"""Controls for planted shortcuts: the truth that `pixel` measures with, as explanations held to the same measures.
+
+The pixels of the patch play, and a pixel that is absent is the clean one: patches are small and their absent state is a
+real image, so nothing the model has never seen is shown to it (pixelrules2024 section 3.2). A session keeps the truth
+about its samples: it is asked for once, however many explanations are held against it.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import ClassVar
 
+import numpy as np
+
+from karat.datasets.shortcut.sample import shortcut_samples
 from karat.kernel.attribution import Attribution
 from karat.kernel.card import Card
 from karat.kernel.constraints import checked
-from karat.probe.planted import Effort, planted
+from karat.kernel.typing import Values
+from karat.probe.absence import Absence
+from karat.probe.coalitions import ModelGame
 from karat.probe.session import Session
+from karat.probe.trials import Effort, PooledEstimate, pooled_shapley
 
 _card = partial(Card, kind="explainer", gives=frozenset({"visual"}))
 
@@ -33,17 +45,16 @@ class PlantedShapley:
         return self.effort.budget * max(self.effort.trials, 2)
 
     def __call__(self, session: Session) -> list[Attribution]:
-        known = planted(session)
-        everyone = range(len(session.samples))
-        truths = known.shapley(everyone, self.effort)
+        samples = shortcut_samples(session.samples)
+        truths = patch_shapley(session, range(len(samples)), self.effort)
         return [
             Attribution(
-                visual=known.on_image(i, truths[i].values),
-                standard_error=known.on_image(i, truths[i].standard_error),
+                visual=sample.patch_map(truths[i].values),
+                standard_error=sample.patch_map(truths[i].standard_error),
                 signed=True,
                 passes=truths[i].passes,
             )
-            for i in everyone
+            for i, sample in enumerate(samples)
         ]
 
 
@@ -59,9 +70,39 @@ class PlantedSingleDeletion:
     )
 
     def __call__(self, session: Session) -> list[Attribution]:
-        known = planted(session)
-        everyone = range(len(session.samples))
-        drops = known.single_deletion(everyone)
+        samples = shortcut_samples(session.samples)
+        drops = patch_deletion(session, range(len(samples)))
         return [
-            Attribution(visual=known.on_image(i, drops[i]), signed=True, passes=len(drops[i]) + 1) for i in everyone
+            Attribution(visual=sample.patch_map(drops[i]), signed=True, passes=len(drops[i]) + 1)
+            for i, sample in enumerate(samples)
         ]
+
+
+def patch_game(session: Session, i: int) -> ModelGame:
+    """Players are the D pixels of the patch, row by row; the value is the probability of the sample's class."""
+    sample = shortcut_samples(session.samples)[i]
+    absence = Absence(visual="given", image=sample.twin)
+    return session.game(i, visual=sample.patch_labels, text=None, absence=absence, target=str(sample.answer))
+
+
+def patch_shapley(session: Session, positions: Sequence[int], effort: Effort) -> dict[int, PooledEstimate]:
+    """Shapley values (D,) of the patches of some of the samples, all asked for together; once a session."""
+    truths: dict[int, PooledEstimate] = session.memo(("planted/shapley", effort), dict)
+    games = {i: patch_game(session, i) for i in positions if i not in truths}
+    streams = {i: partial(_stream, session, i, effort.method) for i in games}
+    questions = [(game, pooled_shapley(game.n, effort, streams[i])) for i, game in games.items()]
+    truths.update(zip(games, session.ask(questions), strict=True))
+    return {i: truths[i] for i in positions}
+
+
+def patch_deletion(session: Session, positions: Sequence[int]) -> dict[int, Values]:
+    """What goes when a pixel goes alone: v(all) - v(all but it). Blind to pixels that stand in for each other."""
+    requests = []
+    for i in positions:
+        game = patch_game(session, i)
+        requests.append((game, np.concatenate([np.ones((1, game.n), dtype=np.bool_), ~np.eye(game.n, dtype=bool)])))
+    return {i: values[0] - values[1:] for i, values in zip(positions, session.evaluate(requests), strict=True)}
+
+
+def _stream(session: Session, i: int, method: str, trial: int) -> np.random.Generator:
+    return session.rng(i, f"planted/{method}/{trial}")

@@ -138,7 +138,7 @@ def explain_module(session: Session, explain: Callable[[Any, Tensor], Tensor], s
     """
     import torch
 
-    from karat.probe.batches import take
+    from karat.probe.inputs import take
 
     made = []
     for i in range(len(session.samples)):

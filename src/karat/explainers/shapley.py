@@ -32,6 +32,7 @@ from karat.kernel.sample import Sample
 from karat.kernel.typing import Keep, Values
 from karat.probe import estimators, exact
 from karat.probe.absence import TextAbsence, VisualAbsence
+from karat.probe.batcher import Batcher
 from karat.probe.coalitions import ModelGame
 from karat.probe.evaluator import Block, Evaluator, Question
 from karat.probe.games import Estimate
@@ -205,7 +206,7 @@ def answer_likeness(session: Session, games: Sequence[ModelGame]) -> Evaluator:
         return np.array([cosine(answer, target) for answer, target in zip(answers, targets, strict=True)])
 
     shapes = [(game.n_visual, game.n_text) for game in games]
-    return Evaluator(values, shapes, batch_size=session.batch_size, passes=session.cost.passes)
+    return Evaluator(values, shapes, Batcher(session.batch_size, passes=session.cost.passes))
 
 
 def cosine(a: str, b: str) -> float:

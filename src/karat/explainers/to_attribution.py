@@ -94,7 +94,7 @@ def at_text(session: Session, recording: Tensor) -> Tensor | None:
 def in_sequence(session: Session, trace: Trace, layer: str) -> bool:
     """Whether a layer runs over the joint sequence of visual and text tokens, so that words have scores there."""
     name = session.torch_model.layers.get(layer, layer)
-    return trace.layout is not None and trace.layout.text is not None and trace.ready.in_joint_sequence(name)
+    return trace.layout is not None and trace.layout.text is not None and trace.in_joint_sequence(name)
 
 
 def wide(tensor: Tensor) -> Tensor:

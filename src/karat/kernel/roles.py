@@ -175,7 +175,7 @@ class CountsPasses(Protocol):
 class ChoosesTargets(Protocol):
     """A protocol that chooses what is explained of each sample; by default it is the model's own answer."""
 
-    def targets(self, model: Model, samples: Sequence[Sample], /) -> list[str]: ...
+    def targets(self, session: Any, /) -> Sequence[str]: ...
 
 
 class HasControls(Protocol):

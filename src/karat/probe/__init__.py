@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from karat.probe.absence import Absence
+from karat.probe.batcher import Batcher, BudgetExceeded, Passes, RowQuestion, Rows
 from karat.probe.coalitions import ModelGame, Setting
-from karat.probe.evaluator import Block, BudgetExceeded, Evaluator, Passes, Question, ask
+from karat.probe.evaluator import Block, Evaluator, Question, ask
 from karat.probe.games import Estimate, Game, group, macro_players
 from karat.probe.indices import banzhaf, harsanyi, interaction_index, interaction_matrix, shapley
 from karat.probe.request import Request
@@ -13,6 +14,7 @@ from karat.probe.trace import Trace, trace
 
 __all__ = [
     "Absence",
+    "Batcher",
     "Block",
     "BudgetExceeded",
     "Cost",
@@ -23,6 +25,8 @@ __all__ = [
     "Passes",
     "Question",
     "Request",
+    "RowQuestion",
+    "Rows",
     "Session",
     "Setting",
     "Trace",

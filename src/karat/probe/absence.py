@@ -27,6 +27,11 @@ class Absence:
     "noise" (uniform, seeded by the sample), "white" (the empty cell of the grid world), or "given" with `image`.
     `text`: "pad" (the model's pad token, fsyn2026 A.3), "mask" (its mask token), "delete" (the word is taken out), or
     "given" with `words`, one neutral word per word of the text; "auto" is pad where the model has tokens, else delete.
+
+    Example:
+        >>> black = Absence("black")
+        >>> black.image_of(Sample("s", np.full((1, 2, 3), 9, dtype=np.uint8))).tolist()
+        [[[0, 0, 0], [0, 0, 0]]]
     """
 
     visual: str = "blur"

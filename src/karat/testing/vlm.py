@@ -82,7 +82,7 @@ def _one_patch(model: VLM, samples: Sequence[Sample], answers: Sequence[str]) ->
     game = session.game(0, absence=Absence(visual="black"))
     grid = model.layout(session.inputs).grid
     assert grid is not None
-    mixed = session.games.mixed(model, game.index)
+    mixed = session.masked_inputs(game)
     for player in {0, grid[1] - 1, grid[0] * grid[1] - 1}:
         keep = np.ones((1, game.n_visual), bool)
         keep[0, player] = False
@@ -112,7 +112,7 @@ def _words(model: VLM, samples: Sequence[Sample], answers: Sequence[str]) -> str
     for sample, answer in zip(samples, answers, strict=True):
         session = Session(model, [sample], [answer])
         game = session.game(0)
-        masked, base = session.games.mixed(model, game.index).texts(np.zeros((1, game.n_text), bool)), session.inputs
+        masked, base = session.masked_inputs(game).texts(np.zeros((1, game.n_text), bool)), session.inputs
         assert base.tokens is not None
         assert masked.tokens is not None
         if any(bool((masked.other[name] != tensor).any()) for name, tensor in base.other.items()):

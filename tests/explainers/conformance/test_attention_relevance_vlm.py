@@ -92,7 +92,7 @@ def test_no_map_is_kept() -> None:
     for part in trace.heads.values():
         kept = [part.query, part.key, part.value, part.output_gradient]
         assert all(t is not None and t.shape[-1] == 8 and t.shape[-2] == length for t in kept)
-        assert part.given is None
+        assert part.formed is None
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)

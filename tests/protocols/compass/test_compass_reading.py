@@ -133,5 +133,4 @@ def test_blur_keeps_the_mass_and_a_full_turn_the_map() -> None:
 def test_the_likeliest_option_is_explained_unless_a_probe_says_otherwise() -> None:
     plain = sample("a")
     probe = Sample("b", plain.image, "Where?", None, plain.regions, choices=OPTIONS, meta={"explain": "4"})
-    asked = session([plain, probe])
-    assert Compass().targets(asked.model, [plain, probe]) == ["2", "4"]
+    assert Compass().targets(session([plain, probe])) == ["2", "4"]

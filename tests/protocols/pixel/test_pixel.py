@@ -5,8 +5,8 @@ from planted_worlds import SIDE, patch_reader, planted_sample
 from karat.explainers.control_planted import PlantedShapley, PlantedSingleDeletion
 from karat.kernel.attribution import Attribution
 from karat.kernel.row import Failure, NotApplicable
-from karat.probe.planted import Effort
 from karat.probe.session import Session
+from karat.probe.trials import Effort
 from karat.protocols.pixel import Deletion, Pixel
 from karat.protocols.pixel.curves import first_in_patch
 from karat.protocols.pixel.protocol import close_up

@@ -26,7 +26,7 @@ LEFT[:, :4] = [1.0, 0.8, 0.5, 0.2]
 def scored(protocol: Semantic, scenes: Scenes, visual: Any = LEFT, model: Any = None) -> Mapping[str, Outcomes]:
     samples = scenes.load(0, len(scenes))
     model = model or Guesser()
-    session = Session(model, samples, protocol.targets(model, samples))
+    session = Session(model, samples, protocol.targets)
     return protocol.score(session, [Attribution(visual) for _ in samples])
 
 
@@ -90,7 +90,7 @@ def test_every_class_of_an_image_is_a_prediction() -> None:
 def test_predicted_classes_top_three_above_the_least_confidence() -> None:
     protocol = Semantic(threshold=0.0, target="predicted")
     samples = Scenes(1, predictions=4).load(0, 4)
-    assert protocol.targets(Guesser(), samples) == ["cat", "dog", "lion", "kitten"]
+    assert list(Session(Guesser(), samples, protocol.targets).targets) == ["cat", "dog", "lion", "kitten"]
     found = scored(protocol, Scenes(1, predictions=4))["sss"]
     assert np.isfinite(found.values[:2]).all()
     assert found.not_applicable[2] == "the image has no 'lion'"
@@ -105,7 +105,7 @@ def test_present_labels_are_ranked_among_themselves() -> None:
     protocol = Semantic(threshold=0.0, target="present")
     model = Guesser({"cat": 0.2, "dog": 0.3, "lion": 0.49, "kitten": 0.01})
     samples = Scenes(2, predictions=2).load(0, 4)
-    assert protocol.targets(model, samples)[:3] == ["dog", "cat", "cat"]
+    assert Session(model, samples, protocol.targets).targets[:3] == ("dog", "cat", "cat")
     found = scored(protocol, Scenes(2, predictions=2), model=model)
     np.testing.assert_allclose(found["confidence"].values[:3], [0.6, 0.4, 1.0])
     assert "only 1" in found["sss"].not_applicable[3]
@@ -158,7 +158,7 @@ def test_roles_stand_in_for_classes() -> None:
             return np.full(len(samples), 0.7)
 
     protocol = Semantic(threshold=0.0, target="predicted", roles=("target",))
-    session = Session(Yes(), [sample], protocol.targets(Yes(), [sample]))
+    session = Session(Yes(), [sample], protocol.targets)
     found = protocol.score(session, [Attribution(np.array([[3.0, 1.0], [3.0, 1.0]]))])
     assert found["sss"].values[0] == pytest.approx(0.25)
     assert found["correct"].values[0] == 1
@@ -174,7 +174,7 @@ def test_the_model_is_asked_once_per_image_whatever_the_explainers() -> None:
 
     protocol, model = Semantic(), Counting()
     samples = Scenes(4, predictions=3).load(0, 12)
-    session = Session(model, samples, protocol.targets(model, samples))
+    session = Session(model, samples, protocol.targets)
     for _ in range(3):
         protocol.score(session, [Attribution(LEFT) for _ in samples])
     assert asked == [4]
@@ -187,5 +187,5 @@ def test_another_model_is_asked_again_whatever_its_address() -> None:
     said = []
     for best in ("cat", "dog", "lion"):
         table = {"cat": 0.1, "dog": 0.1, "lion": 0.1, "kitten": 0.1} | {best: 0.7}
-        said.append(protocol.targets(Guesser(table), samples)[0])
+        said.append(Session(Guesser(table), samples, protocol.targets).targets[0])
     assert said == ["cat", "dog", "lion"]

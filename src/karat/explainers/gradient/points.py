@@ -14,7 +14,7 @@ from karat.explainers.patched_forward import patched_forward
 from karat.explainers.to_attribution import WORDS, at_text, wide
 from karat.kernel.typing import Values
 from karat.probe import trace
-from karat.probe.batches import take
+from karat.probe.inputs import take
 from karat.probe.request import PIXELS
 from karat.probe.session import Session
 

@@ -130,7 +130,7 @@ def one_number(gradients: Tensor, axis: int, channels: Channels) -> Tensor:
 
 
 class ReluRule:
-    """Gradients at the pixels that pass ReLUs by the rule `relu` of `karat.probe.relu`."""
+    """Gradients at the pixels that pass ReLUs by the rule `relu` of `karat.probe.relu_rules`."""
 
     relu: ClassVar[str]
     passes: ClassVar[int] = 1
@@ -139,7 +139,7 @@ class ReluRule:
         return Request(relu=frozenset({self.relu}))
 
     def explain(self, session: Session, channels: Channels, require_relu: bool = True) -> list[Attribution]:
-        from karat.probe.relu import PLAIN
+        from karat.probe.relu_rules import PLAIN
 
         gradients = session.traced(Request(relu=frozenset({self.relu}))).relu_gradients
         if require_relu and self.relu not in gradients:

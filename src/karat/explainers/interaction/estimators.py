@@ -17,8 +17,8 @@ from karat.probe import exact
 from karat.probe.coalitions import ModelGame
 from karat.probe.evaluator import Question
 from karat.probe.games import Estimate, Game, small_sample
-from karat.probe.interactions import least_toggled, toggled
-from karat.probe.strata import draw
+from karat.probe.estimators import least_toggled, toggled
+from karat.probe.sampling import draw
 
 Array = npt.NDArray[np.float64]
 REPETITIONS = 3  # shapiq gives no error bars: they come from the spread of so many runs

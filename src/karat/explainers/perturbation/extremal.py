@@ -109,11 +109,11 @@ class Extremal:
         import torch
         from torch.nn.functional import interpolate
 
-        from karat.probe.batches import join
         from karat.probe.hooks import evaluating, frozen
+        from karat.probe.inputs import join
 
         model = session.torch_model
-        mixed = [session.games.mixed(model, games[i].index) for i, _ in rows]
+        mixed = [session.masked_inputs(games[i]) for i, _ in rows]
         if any(part.base.frames is None for part in mixed):
             raise BadInput(f"{model.name!r} has a transform of its own; use search='sampling'.")
         inputs = join([part.base for part in mixed], model.neutral_token or 0)

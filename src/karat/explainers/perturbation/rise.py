@@ -10,15 +10,18 @@ import numpy.typing as npt
 from annotated_types import Ge, Gt, Lt
 
 from karat.explainers.coalitional import ValueKind, value_kind
-from karat.explainers.perturbation.shading import Numbers, Shades, Shading, view
 from karat.explainers.to_attribution import frame_of, over_image
 from karat.kernel.attribution import Attribution
 from karat.kernel.card import Card
 from karat.kernel.constraints import checked
 from karat.kernel.typing import Keep, Values
 from karat.probe.absence import Absence, TextAbsence, VisualAbsence
+from karat.probe.batcher import RowQuestion
+from karat.probe.coalitions import ModelGame, Shades
+from karat.probe.evaluator import ask
 from karat.probe.games import small_sample
 from karat.probe.session import Session
+from karat.probe.soft_masks import FadedImages, Numbers, mask_size
 
 GROUPS = 12  # of masks, whose means give the standard error
 Array = npt.NDArray[np.float32]
@@ -62,35 +65,44 @@ class Rise:
 
     def __call__(self, session: Session) -> list[Attribution]:
         absence, value = Absence(self.absence, self.text_absence), value_kind(session, self.value)
-        samples = range(len(session.samples))
-        games = [session.game(i, visual=(1, 1), absence=absence, value=value) for i in samples]
-        drawn = [
-            SoftMasks.drawn(view(session, game), self.masks, self.cells, self.keep, session.rng(i, self.card.name))
+        games = [session.game(i, visual=(1, 1), absence=absence, value=value) for i in range(len(session.samples))]
+        masks = [
+            SoftMasks.drawn(mask_size(session, game), self.masks, self.cells, self.keep, session.rng(i, self.card.name))
             for i, game in enumerate(games)
         ]
-        values = Shading(session, games, [masks.shades for masks in drawn]).values([self.masks] * len(games))
-        word_keep = [
+        words = [
             session.rng(i, f"{self.card.name}/words").random((self.word_masks, game.n_text)) < self.keep
             for i, game in enumerate(games)
         ]
-        with_text = [i for i, game in enumerate(games) if game.n_text]
-        evaluated = session.evaluate([(games[i], np.insert(word_keep[i], 0, True, axis=1)) for i in with_text])
-        word_values = dict(zip(with_text, evaluated, strict=True))
-        made = []
-        for i in samples:
-            visual, error = drawn[i].weighed(values[i])
+        images = FadedImages(session, games, [each.shades for each in masks])
+        answers = session.run(
+            [_question(session, images, i, self.masks, game, words[i]) for i, game in enumerate(games)]
+        )
+        attributions = []
+        for i, (values, word_values) in enumerate(answers):
+            visual, error = masks[i].weighed(values)
             frame, size = frame_of(session, i), session.samples[i].size
-            words, words_error = weighed_words(word_keep[i], word_values[i]) if i in word_values else (None, None)
-            made.append(
+            scores, scores_error = (None, None) if word_values is None else weighed_words(words[i], word_values)
+            attributions.append(
                 Attribution(
                     over_image(visual / self.keep, frame, size),
-                    words,
-                    passes=self.masks + (len(np.unique(word_keep[i], axis=0)) if i in word_values else 0),
+                    scores,
+                    passes=self.masks + (0 if word_values is None else len(np.unique(words[i], axis=0))),
                     standard_error=over_image(error / self.keep, frame, size),
-                    words_error=words_error,
+                    words_error=scores_error,
                 )
             )
-        return made
+        return attributions
+
+
+def _question(
+    session: Session, images: FadedImages, i: int, count: int, game: ModelGame, words: Keep
+) -> RowQuestion[tuple[Values, Values | None]]:
+    """Values of the masks of the image and, where there is a text, of the coalitions of its words."""
+    values = yield from images.values(i, count)
+    if not game.n_text:
+        return values, None
+    return values, (yield from session.about(game, ask(np.insert(words, 0, True, axis=1))))
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,7 @@ from karat.kernel.attribution import Attribution, Part, resize_maps
 from karat.kernel.registry import find
 from karat.kernel.row import Outcomes
 from karat.kernel.typing import Maps, Masks
-from karat.metrics.problems import outcomes
+from karat.metrics import outcomes
 
 
 class MapMetric(Protocol):

@@ -11,9 +11,7 @@ import numpy as np
 from karat.kernel.attribution import Attribution
 from karat.kernel.card import Card
 from karat.kernel.finding import Finding
-from karat.kernel.roles import Model
 from karat.kernel.row import Outcomes
-from karat.kernel.sample import Sample
 from karat.metrics.compass import DirectionError, compass_problem
 from karat.probe.session import Session
 from karat.protocols.compass.reading import SECTORS, Floats, Scene, scenes
@@ -72,8 +70,9 @@ class Compass:
     def scores(self) -> tuple[Card, ...]:
         return _SCORES
 
-    def targets(self, model: Model, samples: Sequence[Sample]) -> list[str]:
+    def targets(self, session: Session) -> list[str]:
         """The likeliest option of each sample, by the probability of saying it (creg2026 section 3.1.1)."""
+        model, samples = session.model, session.samples
         rows = max((len(sample.choices) for sample in samples), default=0)
         if rows == 0:
             return model.answer(samples)

@@ -19,7 +19,7 @@ from karat.kernel.sample import Sample
 from karat.models.batching import alike
 from karat.models.torch_model import Inputs
 from karat.models.vlm_adapter import VLM
-from karat.probe.batches import frames_of
+from karat.probe.inputs import frames_of
 from karat.protocols.compass.losses import compass_loss, contrastive_loss, target_loss
 from karat.protocols.compass.reading import Floats
 

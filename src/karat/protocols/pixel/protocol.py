@@ -9,14 +9,17 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from karat.datasets.shortcut.sample import ShortcutSample, shortcut_samples
+from karat.explainers.control_planted import patch_shapley
 from karat.kernel.attribution import Attribution, resize_maps
 from karat.kernel.card import Card
 from karat.kernel.finding import Finding
 from karat.kernel.row import Detail, Outcomes
 from karat.kernel.typing import Map, Maps, Mask
 from karat.metrics.ranking import KS, WEIGHTS, Hit, WeightedIoU, weighted_iou
-from karat.probe.planted import Effort, Planted, Truth, planted
+from karat.models.pixelnet.dominance import Answers, answers
 from karat.probe.session import Session
+from karat.probe.trials import Effort, PooledEstimate
 from karat.protocols.common.column import Column
 from karat.protocols.common.localize import score_maps
 from karat.protocols.pixel.curves import curves
@@ -94,24 +97,24 @@ class Pixel:
         return comparison(run)
 
     def score(self, session: Session, attributions: Sequence[Attribution]) -> Mapping[str, Outcomes]:
-        known = planted(session)
-        answers = known.answers
-        decided = answers.dominant(self.threshold)
+        samples = shortcut_samples(session.samples)
+        given = session.memo("pixel/answers", lambda: answers(session.model, samples))
+        decided = given.dominant(self.threshold)
         n = len(attributions)
         absent = {i: NOT_DOMINANT for i in np.flatnonzero(~decided).tolist()}
         absent |= {i: NO_MAP for i, each in enumerate(attributions) if each.visual is None and i not in absent}
         chosen = [i for i in range(n) if i not in absent]
-        maps = [_on_pixels(attributions[i], known.samples[i].size) for i in chosen]
+        maps = [_on_pixels(attributions[i], samples[i].size) for i in chosen]
         broken = {k: f"map: {problem}" for k, each in enumerate(maps) if (problem := _problem(each))}
         failures = {chosen[k]: reason for k, reason in broken.items()}
         good = [k for k in range(len(chosen)) if k not in broken]
         chosen, maps = [chosen[k] for k in good], [maps[k] for k in good]
 
         facts = {
-            name: np.asarray(getattr(answers, name), dtype=np.float64)
+            name: np.asarray(getattr(given, name), dtype=np.float64)
             for name in ("clean", "perturbed", "clean_right", "perturbed_right")
         }
-        parts = self._parts(known, chosen, maps) if chosen else {}
+        parts = self._parts(session, samples, given, chosen, maps) if chosen else {}
         columns = {"dominant": Outcomes(decided.astype(np.float64), details=facts)}
         for card in self.scores:
             if card.name != "dominant":
@@ -125,27 +128,34 @@ class Pixel:
                 columns[card.name] = column.outcomes()
         return {card.name: columns[card.name] for card in self.scores}
 
-    def _parts(self, known: Planted, chosen: list[int], maps: list[Map]) -> dict[str, Outcomes]:
+    def _parts(
+        self,
+        session: Session,
+        samples: Sequence[ShortcutSample],
+        given: Answers,
+        chosen: list[int],
+        maps: list[Map],
+    ) -> dict[str, Outcomes]:
         """Outcomes of the images that the shortcut decides, with what they were computed from."""
-        truths = known.shapley(chosen, self.effort)
+        truths = patch_shapley(session, chosen, self.effort)
+        gains = given.perturbed - given.clean
         stacked: Maps = np.stack(maps)
-        masks = np.stack([known.mask(i) for i in chosen])
-        phi = np.stack([known.on_image(i, truths[i].values) for i in chosen])
-        gains = [float(known.answers.perturbed[i] - known.answers.clean[i]) for i in chosen]
-        about = [_about(truths[i], gain, self.ks, self.weights) for i, gain in zip(chosen, gains, strict=True)]
+        masks = np.stack([samples[i].patch for i in chosen])
+        phi = np.stack([samples[i].patch_map(truths[i].values) for i in chosen])
+        about = [_about(truths[i], float(gains[i]), self.ks, self.weights) for i in chosen]
         zoomed = [_zoomed(each, mask) for each, mask in zip(stacked, masks, strict=True)]
         overlap = score_maps(WeightedIoU(self.ks, self.weights), stacked, phi)  # type: ignore[arg-type]  # truth is scores, not a mask
         parts = {
             "weighted_iou": dataclasses.replace(overlap, details=_stacked(about)),
             "hit": dataclasses.replace(score_maps(Hit(self.top), stacked, masks), details=_stacked(zoomed)),
         }
-        deleted, added = curves(known, chosen, stacked)
+        deleted, added = curves(session, chosen, stacked)
         for name, curve in (("deletion", deleted), ("addition", added)):
             area = np.trapezoid(curve, axis=1) / (curve.shape[1] - 1)
             parts[name] = Outcomes(area, details={"accuracy": np.asarray(curve, dtype=np.float64)})
         if self.related:
-            parts["ids"] = incremental_deletion(known.session, chosen, stacked)
-            parts["sds"] = single_deletion(known.session, chosen, stacked)
+            parts["ids"] = incremental_deletion(session, chosen, stacked)
+            parts["sds"] = single_deletion(session, chosen, stacked)
         return parts
 
 
@@ -164,7 +174,7 @@ def _problem(found: Map) -> str | None:
     return f"{bad} of {found.size} values are NaN or infinite" if bad else None
 
 
-def _about(truth: Truth, gain: float, ks: tuple[int, ...], weights: tuple[float, ...]) -> dict[str, Any]:
+def _about(truth: PooledEstimate, gain: float, ks: tuple[int, ...], weights: tuple[float, ...]) -> dict[str, Any]:
     """What is known of the truth of one image. `shapley` and `standard_error` have a value for each pixel of the patch;
     `gap` is what efficiency is missed by; `repeat` the weighted IoU of one trial with the mean of the others: the most
     that an explanation as good as one trial can score."""
@@ -180,7 +190,7 @@ def _about(truth: Truth, gain: float, ks: tuple[int, ...], weights: tuple[float,
     }
 
 
-def _repeat(truth: Truth, ks: tuple[int, ...], weights: tuple[float, ...]) -> float:
+def _repeat(truth: PooledEstimate, ks: tuple[int, ...], weights: tuple[float, ...]) -> float:
     count, size = truth.trials.shape
     if count < 2:
         return 1.0

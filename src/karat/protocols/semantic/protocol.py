@@ -13,7 +13,6 @@ from karat.kernel.attribution import Attribution
 from karat.kernel.card import Card
 from karat.kernel.errors import BadInput
 from karat.kernel.finding import Finding
-from karat.kernel.roles import Model
 from karat.kernel.row import Outcomes
 from karat.kernel.sample import Sample
 from karat.kernel.typing import Map, Mask
@@ -84,12 +83,18 @@ class Semantic:
     def rules(self) -> Rules:
         return Rules(self.target, self.min_confidence)
 
-    def targets(self, model: Model, samples: Sequence[Sample]) -> list[str]:
+    def targets(self, session: Session) -> list[str]:
         """The answer to explain of each sample; the engine asks before it explains."""
-        return [choice.answer for choice in choose(self.rules, model, samples)]
+        return [choice.answer for choice in self._choices(session)]
+
+    def _choices(self, session: Session) -> list[Choice]:
+        """The same for every explainer of a session."""
+        return session.memo(
+            ("semantic/choices", self.rules), lambda: choose(self.rules, session.model, session.samples)
+        )
 
     def score(self, session: Session, attributions: Sequence[Attribution]) -> Mapping[str, Outcomes]:
-        choices = choose(self.rules, session.model, session.samples)
+        choices = self._choices(session)
         n = len(choices)
         columns = {card.name: np.full(n, np.nan) for card in SCORES}
         failures: dict[str, dict[int, str]] = {"sss": {}, "gain": {}}

@@ -10,9 +10,7 @@ from karat.kernel.attribution import Attribution
 from karat.kernel.card import Card
 from karat.kernel.errors import BadInput
 from karat.kernel.finding import Finding
-from karat.kernel.roles import Model
 from karat.kernel.row import Outcomes
-from karat.kernel.sample import Sample
 from karat.probe.session import Session
 from karat.protocols.semantic.choosing import LEAST, Target
 from karat.protocols.semantic.overlay import Resize, Scale
@@ -61,8 +59,8 @@ class SemanticSweep:
     def scores(self) -> tuple[Card, ...]:
         return self.at(self.thresholds[0]).scores
 
-    def targets(self, model: Model, samples: Sequence[Sample]) -> list[str]:
-        return self.at(self.thresholds[0]).targets(model, samples)
+    def targets(self, session: Session) -> list[str]:
+        return self.at(self.thresholds[0]).targets(session)
 
     def score(self, session: Session, attributions: Sequence[Attribution]) -> Mapping[str, Outcomes]:
         return self.at(self.thresholds[0]).score(session, attributions)

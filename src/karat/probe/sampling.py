@@ -91,12 +91,12 @@ def _distinct(n: int, size: int, count: int, pool: int, rng: np.random.Generator
         keep = np.zeros((count, n), dtype=np.bool_)
         np.put_along_axis(keep, members, True, axis=1)
         return keep
-    seen: dict[bytes, None] = {}
-    while len(seen) < count:
-        drawn = np.zeros((count - len(seen), n), dtype=np.bool_)
+    distinct: dict[bytes, None] = {}
+    while len(distinct) < count:
+        drawn = np.zeros((count - len(distinct), n), dtype=np.bool_)
         members = np.argsort(rng.random(drawn.shape), axis=1)[:, :size]
         np.put_along_axis(drawn, members, True, axis=1)
         if middle:
             drawn ^= ~drawn[:, :1]
-        seen.update((row.tobytes(), None) for row in drawn)
-    return np.frombuffer(b"".join(seen), dtype=np.bool_).reshape(count, n)
+        distinct.update((row.tobytes(), None) for row in drawn)
+    return np.frombuffer(b"".join(distinct), dtype=np.bool_).reshape(count, n)

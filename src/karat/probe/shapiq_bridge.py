@@ -24,7 +24,7 @@ REPETITIONS = 6
 Array = npt.NDArray[np.float64]
 
 
-def shapley_through_shapiq(game: Game, name: str, budget: int, rng: np.random.Generator) -> Estimate:
+def shapley_values(game: Game, name: str, budget: int, rng: np.random.Generator) -> Estimate:
     """Shapley values (n,) by the shapiq approximator of that name, such as "SVARM" or "KernelSHAP"."""
     kind = _approximator(name, "SV")
 
@@ -35,7 +35,7 @@ def shapley_through_shapiq(game: Game, name: str, budget: int, rng: np.random.Ge
     return _repeated(once, name, budget, rng)
 
 
-def interactions_through_shapiq(
+def shapley_interactions(
     game: Game, rows: Sequence[int], columns: Sequence[int], name: str, budget: int, rng: np.random.Generator
 ) -> Estimate:
     """Shapley interaction indices (rows, columns) by the shapiq approximator of that name, such as "SVARMIQ"."""

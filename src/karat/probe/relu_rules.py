@@ -32,10 +32,10 @@ class ReluRules(TorchFunctionMode):
 
     def gradients(self, scores: Tensor, of: Tensor, rules: Sequence[str]) -> dict[str, Tensor]:
         """One backward pass per rule through the graph that the forward pass left, which is let go with the last."""
-        found = {}
+        gradients = {}
         for place, self.rule in enumerate(rules, 1):
-            found[self.rule] = torch.autograd.grad(scores.sum(), of, retain_graph=place < len(rules))[0]
-        return found
+            gradients[self.rule] = torch.autograd.grad(scores.sum(), of, retain_graph=place < len(rules))[0]
+        return gradients
 
 
 class _Relu(torch.autograd.Function):

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from karat.kernel.errors import BadInput
-from karat.probe import Block, BudgetExceeded, Evaluator, Game, Question, ask
+from karat.probe import Batcher, Block, BudgetExceeded, Evaluator, Game, Question, ask
 from karat.probe.estimators import permutation, regression
 from karat.probe.exact import coalitions, table
 
@@ -54,15 +54,15 @@ class Recorder:
 @settings(max_examples=60, deadline=None)
 def test_answers_are_right_and_no_pass_is_made_twice(requests: list[tuple[int, list[int]]], batch_size: int) -> None:
     recorder = Recorder()
-    evaluator = Evaluator(recorder, [(7, 2), (4, 5)], batch_size=batch_size)
+    evaluator = Evaluator(recorder, [(7, 2), (4, 5)], Batcher(batch_size=batch_size))
     masks = [coalitions(9)[np.array(rows, dtype=np.intp)] for _, rows in requests]
     results = evaluator.run([(index, ask(keep)) for (index, _), keep in zip(requests, masks, strict=True)])
     for (index, _), keep, values in zip(requests, masks, results, strict=True):
         assert np.array_equal(values, 100 * index + keep.sum(1))
     distinct = {(index, row) for index, rows in requests for row in rows}
     assert len(recorder.rows) == len(set(recorder.rows)) == len(distinct) == evaluator.passes.made
-    assert evaluator.passes.asked == sum(len(rows) for _, rows in requests)
-    assert evaluator.passes.saved == evaluator.passes.asked - len(distinct)
+    assert evaluator.passes.requested == sum(len(rows) for _, rows in requests)
+    assert evaluator.passes.saved == evaluator.passes.requested - len(distinct)
     assert all(size == batch_size for size in recorder.sizes[:-1])  # one-shot questions: all but the last are full
     before = len(recorder.batches)
     evaluator.run([(index, ask(keep)) for (index, _), keep in zip(requests, masks, strict=True)])
@@ -79,9 +79,9 @@ def steps(n: int, m: int) -> Question[float]:
 
 def test_questions_about_several_samples_share_batches() -> None:
     recorder = Recorder()
-    evaluator = Evaluator(recorder, [(6, 0)] * 8, batch_size=12)
+    evaluator = Evaluator(recorder, [(6, 0)] * 8, Batcher(batch_size=12))
     results = evaluator.run([(k, steps(6, 5)) for k in range(8)])
-    alone = Evaluator(Recorder(), [(6, 0)] * 8, batch_size=12)
+    alone = Evaluator(Recorder(), [(6, 0)] * 8, Batcher(batch_size=12))
     assert results == [alone.run([(k, steps(6, 5))])[0] for k in range(8)]
     assert evaluator.passes.made == 8 * 15
     assert evaluator.passes.batches == 10  # 120 rows in tens of 12: not one batch is short
@@ -92,7 +92,7 @@ def test_questions_about_several_samples_share_batches() -> None:
 def test_rows_of_one_visual_coalition_lie_side_by_side() -> None:
     recorder = Recorder()
     keep = coalitions(7)[np.random.default_rng(0).permutation(128)]
-    Evaluator(recorder, [(4, 3)], batch_size=16).run([(0, ask(keep))])
+    Evaluator(recorder, [(4, 3)], Batcher(batch_size=16)).run([(0, ask(keep))])
     visual = [row[1][:4] for row in recorder.rows]
     assert sum(a != b for a, b in pairwise(visual)) == 2**4 - 1
 
@@ -100,8 +100,8 @@ def test_rows_of_one_visual_coalition_lie_side_by_side() -> None:
 def test_the_order_of_rows_does_not_change_the_batches() -> None:
     keep = coalitions(7)
     first, second = Recorder(), Recorder()
-    Evaluator(first, [(4, 3)], batch_size=16).run([(0, ask(keep))])
-    Evaluator(second, [(4, 3)], batch_size=16).run([(0, ask(keep[::-1]))])
+    Evaluator(first, [(4, 3)], Batcher(batch_size=16)).run([(0, ask(keep))])
+    Evaluator(second, [(4, 3)], Batcher(batch_size=16)).run([(0, ask(keep[::-1]))])
     assert first.rows == second.rows
 
 
@@ -115,7 +115,7 @@ def test_the_order_of_rows_does_not_change_the_batches() -> None:
 )
 def test_batches_are_halved_until_they_fit(error: type[Exception], text: str) -> None:
     recorder = Recorder(fits=5, error=error, text=text)
-    evaluator = Evaluator(recorder, [(5, 0)], batch_size=16)
+    evaluator = Evaluator(recorder, [(5, 0)], Batcher(batch_size=16))
     [values] = evaluator.run([(0, ask(coalitions(5)))])
     assert np.array_equal(values, coalitions(5).sum(1))
     assert recorder.tried == [16, 8, 4] + [4] * 7
@@ -127,13 +127,13 @@ def test_other_errors_and_a_batch_of_one_are_not_swallowed() -> None:
         Evaluator(Recorder(0, RuntimeError, "shape mismatch"), [(3, 0)]).run([(0, ask(coalitions(3)))])
     recorder = Recorder(fits=0)
     with pytest.raises(MemoryError):
-        Evaluator(recorder, [(3, 0)], batch_size=8).run([(0, ask(coalitions(3)))])
+        Evaluator(recorder, [(3, 0)], Batcher(batch_size=8)).run([(0, ask(coalitions(3)))])
     assert recorder.tried == [8, 4, 2, 1]
 
 
 def test_budget_is_never_overrun_by_one() -> None:
     recorder = Recorder()
-    evaluator = Evaluator(recorder, [(5, 0)], budget=20, batch_size=7)
+    evaluator = Evaluator(recorder, [(5, 0)], Batcher(budget=20, batch_size=7))
     evaluator.run([(0, ask(coalitions(5)[:15]))])
     evaluator.run([(0, ask(coalitions(5)[:15]))])  # repeats are free
     with pytest.raises(BudgetExceeded, match="15 passes made and 6 more asked for; the budget is 20"):
@@ -146,7 +146,9 @@ def test_budget_is_never_overrun_by_one() -> None:
 def test_budget_counts_what_waits_in_the_queue() -> None:
     recorder = Recorder()
     with pytest.raises(BudgetExceeded):
-        Evaluator(recorder, [(5, 0)] * 2, budget=20).run([(0, ask(coalitions(5)[:12])), (1, ask(coalitions(5)[:12]))])
+        Evaluator(recorder, [(5, 0)] * 2, Batcher(budget=20)).run(
+            [(0, ask(coalitions(5)[:12])), (1, ask(coalitions(5)[:12]))]
+        )
     assert recorder.sizes == []
 
 
@@ -156,20 +158,20 @@ def test_memory_stays_within_its_bytes_and_repeats_what_it_could_not_keep() -> N
     def answer(blocks: Sequence[Block]) -> np.ndarray:
         return np.concatenate([block.visual_keep.sum(1) for block in blocks])
 
-    evaluator = Evaluator(answer, [(16, 0)], batch_size=512, memory_bytes=bound)
+    evaluator = Evaluator(answer, [(16, 0)], Batcher(batch_size=512, memory_bytes=bound))
     tracemalloc.start()
     for start in range(0, 2**14, 512):
         evaluator.run([(0, ask(coalitions(16, start, start + 512)))])
     used, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    stored = len(evaluator._memory[0])
-    assert bound * 0.9 < evaluator._used <= bound
+    stored = len(evaluator.batcher._groups[evaluator._values, 0].memory)
+    assert bound * 0.9 < evaluator.batcher.used_bytes <= bound
     assert used <= bound * 1.05
     [again] = evaluator.run([(0, ask(coalitions(16, 0, 2**14)))])
     assert np.array_equal(again, coalitions(16, 0, 2**14).sum(1))
     assert evaluator.passes.saved == stored
     evaluator.forget(0)
-    assert evaluator._used == 0
+    assert evaluator.batcher.used_bytes == 0
 
 
 def test_a_game_behind_the_evaluator_is_still_a_game() -> None:
@@ -201,7 +203,7 @@ def test_no_answer_stays_no_answer_and_harms_no_neighbour() -> None:
 
 def test_batch_size_must_be_positive() -> None:
     with pytest.raises(BadInput, match="batch_size"):
-        Evaluator(Recorder(), [(3, 0)], batch_size=0)
+        Evaluator(Recorder(), [(3, 0)], Batcher(batch_size=0))
 
 
 def test_masks_may_come_in_any_memory_order() -> None:

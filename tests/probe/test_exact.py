@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from probe_worlds import game_of
 
 from karat.kernel.errors import BadInput
-from karat.probe import Game, banzhaf, harsanyi, interaction_index, interaction_matrix, shapley
+from karat.probe import interaction_index, shapley
 from karat.probe.exact import (
     banzhaf_values,
     mobius,
@@ -40,11 +41,6 @@ def at(values: np.ndarray, coalition: tuple[int, ...]) -> float:
 
 def subsets(items: list[int]) -> list[tuple[int, ...]]:
     return [subset for size in range(len(items) + 1) for subset in combinations(items, size)]
-
-
-def game_of(values: np.ndarray, n_visual: int) -> Game:
-    n = players(values)
-    return Game(lambda v, t: values[np.concatenate([v, t], axis=1) @ (1 << np.arange(n))], n_visual, n - n_visual)
 
 
 @given(tables(most=5))
@@ -161,23 +157,6 @@ def test_twenty_players_keep_their_digits() -> None:
     np.testing.assert_allclose(shapley_interactions(values), matrix, atol=1e-11)
 
 
-def test_the_front_door_is_exact_when_small_and_counts_its_passes() -> None:
-    values = np.random.default_rng(1).normal(size=2**7)
-    game = game_of(values, 4)
-    for result, expected in (
-        (shapley(game), shapley_values(values)),
-        (banzhaf(game), banzhaf_values(values)),
-        (harsanyi(game), mobius(values)),
-        (interaction_matrix(game), shapley_interactions(values)[:4, 4:]),
-        (interaction_index(game, 2, 5), shapley_interaction(values, 2, 5)),
-    ):
-        np.testing.assert_array_equal(result.values, expected)
-        assert np.shape(result.standard_error) == np.shape(expected)
-        assert np.all(result.standard_error == 0)
-        assert (result.passes, result.method) == (2**7, "exact")
-    assert abs(interaction_index(game, 2, 5) - shapley_interaction(values, 2, 5)) < 1e-12
-
-
 def test_equal_to_shapiq() -> None:
     shapiq = pytest.importorskip("shapiq")
     n = 8
@@ -193,14 +172,6 @@ def test_equal_to_shapiq() -> None:
 
 
 def test_what_is_refused() -> None:
-    with pytest.raises(BadInput, match="exact values stop at 20"):
-        shapley(Game(lambda v, t: v.sum(1), 21), method="exact")
-    with pytest.raises(BadInput, match="need 256 passes; the budget is 255"):
-        shapley(Game(lambda v, t: v.sum(1), 8), method="exact", budget=255)
-    with pytest.raises(BadInput, match="two different players"):
-        interaction_index(Game(lambda v, t: v.sum(1), 4), 2, 2)
-    with pytest.raises(BadInput, match="players of 0 to 3"):
-        interaction_index(Game(lambda v, t: v.sum(1), 4), 2, 4)
     with pytest.raises(BadInput, match="two different players of 0 to 1"):
         shapley_interaction(np.zeros(4), 1, 1)
     with pytest.raises(BadInput, match="2\\^n values"):

@@ -55,11 +55,11 @@ def test_grids_equal_timms_own(key: str) -> None:
     layers = TIMM[key][2]
     with torch.no_grad():
         steps = module.forward_intermediates(pixels, norm=False, intermediates_only=True, output_fmt="NCHW")
-    with trace(module, pixels, [1, 2], layers=layers) as seen:
+    with trace(module, pixels, [1, 2], layers=layers) as recording:
         for layer in layers:
-            ours = seen.spatial(layer)
+            ours = recording.spatial(layer)
             assert any(ours.shape == step.shape and torch.allclose(ours, step, atol=1e-5) for step in steps), layer
-            assert seen.spatial(layer, "gradients").shape == ours.shape
+            assert recording.spatial(layer, "gradients").shape == ours.shape
 
 
 @pytest.mark.parametrize("key", TIMM)
@@ -67,8 +67,8 @@ def test_the_last_layer_has_a_map_and_a_gradient_everywhere(key: str) -> None:
     module, pixels = build(key)
     layer = last_layer(module)
     assert layer is not None
-    with trace(module, pixels, [1, 2], layers=[layer]) as seen:
-        gradient = seen.spatial(layer, "gradients").abs().sum(1)
+    with trace(module, pixels, [1, 2], layers=[layer]) as recording:
+        gradient = recording.spatial(layer, "gradients").abs().sum(1)
         assert bool((gradient > 0).all()), f"{layer}: {gradient.shape}"
 
 
@@ -77,21 +77,21 @@ def test_attention_of_every_layer_sums_to_one_and_changes_nothing(key: str) -> N
     module, pixels = build(key)
     with torch.no_grad():
         expected = module(pixels)[[0, 1], [1, 2]]
-    with trace(module, pixels, [1, 2], want={"attention", "attention_gradients"}) as seen:
-        assert list(seen.attention) == attention_modules(module)
-        for maps in seen.attention.values():
+    with trace(module, pixels, [1, 2], want={"attention", "attention_gradients"}) as recording:
+        assert list(recording.attention) == attention_modules(module)
+        for maps in recording.attention.values():
             torch.testing.assert_close(maps.sum(-1), torch.ones_like(maps.sum(-1)))
-        assert all(maps.abs().sum() > 0 for maps in seen.attention_gradients.values())
-        torch.testing.assert_close(seen.scores, expected, atol=1e-5, rtol=1e-5)
+        assert all(maps.abs().sum() > 0 for maps in recording.attention_gradients.values())
+        torch.testing.assert_close(recording.scores, expected, atol=1e-5, rtol=1e-5)
 
 
 def test_hiera_before_its_pooling_is_refused() -> None:
     module, pixels = build("hiera")
     with (
-        trace(module, pixels, [1, 2], layers=["blocks.1.norm1"]) as seen,
+        trace(module, pixels, [1, 2], layers=["blocks.1.norm1"]) as recording,
         pytest.raises(BadInput, match=r"before the block pools"),
     ):
-        seen.spatial("blocks.1.norm1")
+        recording.spatial("blocks.1.norm1")
 
 
 def test_torchvision_vit() -> None:
@@ -100,10 +100,10 @@ def test_torchvision_vit() -> None:
     nn.init.normal_(module.heads.head.weight)
     pixels = torch.rand(2, 3, SIDE, SIDE)
     assert last_layer(module) == "encoder.layers.encoder_layer_1.ln_1"
-    with trace(module, pixels, [1, 2], layers=["conv_proj", "encoder.layers.encoder_layer_1.ln_1"]) as seen:
+    with trace(module, pixels, [1, 2], layers=["conv_proj", "encoder.layers.encoder_layer_1.ln_1"]) as recording:
         assert (
-            seen.spatial("conv_proj").shape
-            == seen.spatial("encoder.layers.encoder_layer_1.ln_1").shape
+            recording.spatial("conv_proj").shape
+            == recording.spatial("encoder.layers.encoder_layer_1.ln_1").shape
             == (2, 24, 4, 4)
         )
 
@@ -127,10 +127,10 @@ def test_wrong_guesses_are_errors_with_shapes() -> None:
     ]
     for shape, says in cases:
         with (
-            trace(Odd(shape), torch.rand(2, 3, 64, 64), [0, 1], layers=["inner"]) as seen,
+            trace(Odd(shape), torch.rand(2, 3, 64, 64), [0, 1], layers=["inner"]) as recording,
             pytest.raises(BadInput, match=says),
         ):
-            seen.spatial("inner")
+            recording.spatial("inner")
 
 
 def test_grids_keep_the_proportions() -> None:
@@ -151,17 +151,17 @@ def test_hugging_face_encoder() -> None:
     layers = ["embeddings.patch_embedding", "encoder.layers.1"]
     pixels = torch.rand(2, 3, 32, 32)
     want = {"activations", "gradients", "attention", "attention_gradients"}
-    with trace(module, pixels, lambda out: out.pooler_output[:, 0], layers, want) as seen:
-        assert seen.spatial("encoder.layers.1").shape == (2, 16, 4, 4)
-        assert seen.spatial("embeddings.patch_embedding").shape == (2, 16, 4, 4)
-        assert [maps.shape for maps in seen.attention.values()] == [(2, 2, 17, 17)] * 2
-        assert all(maps.abs().sum() > 0 for maps in seen.attention_gradients.values())
+    with trace(module, pixels, lambda out: out.pooler_output[:, 0], layers, want) as recording:
+        assert recording.spatial("encoder.layers.1").shape == (2, 16, 4, 4)
+        assert recording.spatial("embeddings.patch_embedding").shape == (2, 16, 4, 4)
+        assert [maps.shape for maps in recording.attention.values()] == [(2, 2, 17, 17)] * 2
+        assert all(maps.abs().sum() > 0 for maps in recording.attention_gradients.values())
     eager = CLIPVisionModel._from_config(config, attn_implementation="eager").eval()
     eager.load_state_dict(module.state_dict())
     with torch.no_grad():
         expected = eager(pixels, output_attentions=True).attentions
-    with trace(eager, pixels, lambda out: out.pooler_output[:, 0], want={"attention"}) as seen:
-        for maps, theirs in zip(seen.attention.values(), expected, strict=True):
+    with trace(eager, pixels, lambda out: out.pooler_output[:, 0], want={"attention"}) as recording:
+        for maps, theirs in zip(recording.attention.values(), expected, strict=True):
             torch.testing.assert_close(maps, theirs)
 
 
@@ -173,11 +173,11 @@ def test_detectors() -> None:
     images = [torch.rand(3, 96, 128), torch.rand(3, 96, 128)]
 
     def best(detections: list[dict[str, Tensor]]) -> Tensor:
-        return torch.stack([found["scores"].max() for found in detections])
+        return torch.stack([one["scores"].max() for one in detections])
 
-    with trace(module, images, best, layers=["backbone.body.16"]) as seen:
-        assert seen.spatial("backbone.body.16").shape == (2, 960, 3, 4)
-        assert bool((seen.gradients["backbone.body.16"].abs().sum((1, 2, 3)) > 0).all())
+    with trace(module, images, best, layers=["backbone.body.16"]) as recording:
+        assert recording.spatial("backbone.body.16").shape == (2, 960, 3, 4)
+        assert bool((recording.gradients["backbone.body.16"].abs().sum((1, 2, 3)) > 0).all())
     with pytest.raises(BadInput, match="list of images"), trace(module, images, best, layers=["pixels"]):
         pass
 
@@ -186,6 +186,8 @@ def test_detectors() -> None:
 def test_other_dtypes(dtype: torch.dtype) -> None:
     module, pixels = build("vit")
     module.to(dtype)
-    with trace(module, pixels.to(dtype), [1, 2], layers=["blocks.1.norm1"], want={"gradients", "attention"}) as seen:
-        assert seen.gradients["blocks.1.norm1"].dtype == dtype
-        assert bool(seen.gradients["blocks.1.norm1"].isfinite().all())
+    with trace(
+        module, pixels.to(dtype), [1, 2], layers=["blocks.1.norm1"], want={"gradients", "attention"}
+    ) as recording:
+        assert recording.gradients["blocks.1.norm1"].dtype == dtype
+        assert bool(recording.gradients["blocks.1.norm1"].isfinite().all())

@@ -1,4 +1,4 @@
-"""Players and absent states."""
+"""Players of images and texts."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from PIL import Image, ImageFilter
 
 from karat.kernel.errors import BadInput
 from karat.kernel.sample import Phrase, Region, Sample
-from karat.probe.absence import Absence
 from karat.probe.players import grid_labels, text_players, visual_players
 
 
@@ -66,40 +64,8 @@ def test_text_players() -> None:
         (lambda: text_players("letters", sample()), "text players are words"),
         (lambda: text_players("tokens", sample()), "nothing about tokens"),
         (lambda: text_players([[8]], sample()), "words 0 to 7"),
-        (lambda: Absence(visual="pink"), "one of blur, black"),
-        (lambda: Absence(text="given"), "goes with `words`"),
-        (
-            lambda: Absence(visual="given", image=np.zeros((3, 3, 3), np.uint8)).image_of(sample()),
-            "absent image has shape",
-        ),
     ],
 )
-def test_bad_players_and_zero_states(build: object, says: str) -> None:
+def test_bad_players(build: object, says: str) -> None:
     with pytest.raises(BadInput, match=says):
         build()  # type: ignore[operator]
-
-
-def test_zero_images() -> None:
-    shown = sample()
-    blurred = np.asarray(Image.fromarray(shown.image).filter(ImageFilter.GaussianBlur(30)))
-    assert np.array_equal(Absence().image_of(shown), blurred)
-    assert np.array_equal(Absence(radius=0.0).image_of(shown), shown.image)
-    assert (Absence("black").image_of(shown) == 0).all()
-    assert (Absence("grey").image_of(shown) == 128).all()
-    assert (Absence("white").image_of(shown) == 255).all()
-    mean = Absence("mean").image_of(shown)
-    assert mean.std(axis=(0, 1)).max() == 0
-    assert np.abs(mean.mean((0, 1)) - shown.image.mean((0, 1))).max() <= 0.5
-    noise = Absence("noise").image_of(shown)
-    assert np.array_equal(noise, Absence("noise").image_of(shown))
-    assert not np.array_equal(noise, Absence("noise", seed=1).image_of(shown))
-    clean = np.zeros_like(shown.image)
-    assert Absence("given", image=clean).image_of(shown) is clean
-
-
-def test_words_are_deleted_with_their_gap() -> None:
-    absence = Absence(text="delete")
-    assert absence.text_of(sample(), frozenset()) == "How many red circles, if any?"
-    assert absence.text_of(sample(), frozenset({0, 4})) == "many red circles if any?"
-    assert absence.text_of(sample(), frozenset(range(8))) == ""
-    assert Absence(text="given", words=("x",) * 8).text_of(sample(), frozenset({2, 7})) == "How many x circles, if anyx"
