@@ -114,6 +114,7 @@ def show_plan(planned: Plan, where: str, workers: int | None) -> None:
     from karat.engine.forecast import forecast
     from karat.engine.plan import missing_extras
     from karat.kernel.registry import label
+    from karat.kernel.roles import FetchesWeights
     from karat.results.run import Run
     from karat.results.store import Store
 
@@ -138,8 +139,8 @@ def show_plan(planned: Plan, where: str, workers: int | None) -> None:
     for text in (*missing_extras(planned), *planned.absent):
         typer.echo(f"missing: {text}")
     for recipe in planned.models:
-        if isinstance(wanted := getattr(recipe, "to_fetch", None), str):
-            typer.echo(f"to fetch: {recipe.label}: {wanted}")
+        if isinstance(recipe, FetchesWeights) and (address := recipe.to_fetch()) is not None:
+            typer.echo(f"to fetch: {recipe.label}: {address}")
     if planned.unserved:
         raise BadInput(
             f"as it stands the run would be refused: no model here can serve {', '.join(planned.unserved)}. "

@@ -21,6 +21,7 @@ from karat.kernel.card import Card
 from karat.kernel.cell import Job
 from karat.kernel.errors import BadInput, RunFailed
 from karat.kernel.registry import label
+from karat.kernel.roles import KnowsMechanism, StatesFacts
 from karat.kernel.spec import Spec
 from karat.results.run import Run
 from karat.results.store import Store
@@ -171,7 +172,8 @@ def _manifest(planned: Plan) -> dict[str, Any]:
         "cells": sorted(cell.id for cell in planned.cells),
         "refusals": [{"model": r.model, "explainer": r.explainer, "reason": r.reason} for r in planned.refusals],
         "models": {label(m): m.revision for m in planned.models},
-        "mechanisms": {label(m): getattr(m, "mechanism", None) for m in planned.models},
+        "mechanisms": {label(m): m.mechanism if isinstance(m, KnowsMechanism) else None for m in planned.models},
+        "facts": {label(m): dict(m.facts) if isinstance(m, StatesFacts) else {} for m in planned.models},
         "datasets": {label(d): d.revision for d in planned.datasets},
         "seed": planned.spec.seed,
         "versions": {"python": platform.python_version(), **_versions()},

@@ -9,14 +9,16 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import inspect
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from importlib.metadata import entry_points
-from typing import Any
+from typing import Any, TypeVar
 
 from karat.kernel.card import Card, Carded, Kind
 from karat.kernel.errors import BadInput, Faults, UnknownName
+from karat.kernel.roles import Labelled
 
+T = TypeVar("T")
 ROOMS: dict[Kind, str] = {
     "dataset": "karat.datasets",
     "model": "karat.models",
@@ -65,15 +67,20 @@ def find(kind: Kind, name: str) -> type[Carded]:
 
 def build(kind: Kind, name: str, parameters: dict[str, Any]) -> Any:
     """An instance with checked parameters: unknown ones and wrong types are answered with what would be right."""
-    cls = find(kind, name)
-    fields = {field.name: field for field in dataclasses.fields(cls)}
+    return checked(find(kind, name), name, parameters)
+
+
+def checked(cls: Callable[..., T], name: str, parameters: dict[str, Any]) -> T:
+    """An instance of a dataclass, or every fault of its parameters; `name` is how messages call it."""
+    kind: Any = cls
+    fields = {field.name: field for field in dataclasses.fields(kind)}
     unknown = [str(UnknownName(f"parameter of {name}", key, fields)) for key in parameters if key not in fields]
     from pydantic import TypeAdapter, ValidationError  # 0.1 s that `karat --help` need not pay
 
     from karat.kernel.spec import problems
 
     try:
-        part = TypeAdapter(cls).validate_python({key: value for key, value in parameters.items() if key in fields})
+        part: T = TypeAdapter(kind).validate_python({key: value for key, value in parameters.items() if key in fields})
     except ValidationError as error:
         raise Faults(name, unknown + problems(error)) from None
     if unknown:
@@ -86,9 +93,8 @@ def label(thing: Any) -> str:
 
     A recipe that has a better name for itself (`gridprog.pure`) gives it as `label`.
     """
-    own = getattr(thing, "label", None)
-    if isinstance(own, str):
-        return own
+    if isinstance(thing, Labelled):
+        return thing.label
     changed = ", ".join(f"{name}={value}" for name, value in _changed(thing))
     return f"{thing.card.name}({changed})" if changed else str(thing.card.name)
 

@@ -9,7 +9,7 @@ from karat.kernel.attribution import Attribution
 from karat.kernel.card import Card
 from karat.kernel.row import Outcomes
 from karat.kernel.sample import Sample
-from karat.kernel.typing import Values
+from karat.kernel.typing import Scalar, Values
 
 
 @runtime_checkable
@@ -41,6 +41,12 @@ class ModelRecipe(Protocol):
     @property
     def revision(self) -> str:
         """Changes whenever the same parameters would load other weights or run other code."""
+        ...
+
+    @property
+    def facts(self) -> Mapping[str, Scalar]:
+        """What the model is made of, by name: `family`, and whatever tells it from its like (variant, seed, dose,
+        path...). They become columns of a run's rows, so that no code reads a label."""
         ...
 
     def load(self) -> Model: ...
@@ -89,4 +95,65 @@ class Benchmark(Protocol):
         `Comparison`). `run` is a `karat.results.run.Run`. A tuple `controls` names explainers that every run has,
         whether its spec names them or not.
         """
+        ...
+
+
+# ---- What a part may say besides. Each is optional, and asked for with isinstance.
+
+
+@runtime_checkable
+class Labelled(Protocol):
+    """A part with a better name for tables than its registered name and parameters: `gridprog.pure`."""
+
+    @property
+    def label(self) -> str: ...
+
+
+@runtime_checkable
+class StatesFacts(Protocol):
+    """A part that says what it is made of (see `ModelRecipe.facts`). Every recipe here does."""
+
+    @property
+    def facts(self) -> Mapping[str, Scalar]: ...
+
+
+@runtime_checkable
+class KnowsMechanism(Protocol):
+    """A recipe that knows how its model reasons ("reasons", "matches_words", ...) before it is loaded."""
+
+    @property
+    def mechanism(self) -> str | None: ...
+
+
+@runtime_checkable
+class RunsOnDevice(Protocol):
+    """A recipe that says where its model computes: "cpu", "cuda", "cuda:1", or "auto" for all there is."""
+
+    @property
+    def device(self) -> str: ...
+
+
+@runtime_checkable
+class HoldsResources(Protocol):
+    """A recipe whose model holds more of a machine than a core and its device, e.g. {"GPU": 0.5} or {"licence": 1}."""
+
+    @property
+    def resources(self) -> Mapping[str, float]: ...
+
+
+@runtime_checkable
+class DescribesInput(Protocol):
+    """A recipe that knows how images are shown to its model, without loading it."""
+
+    def sees(self) -> str:
+        """For `karat check`: "the whole image at 224×224 (bicubic), mean 0.5, 0.5, 0.5, std 0.5, 0.5, 0.5"."""
+        ...
+
+
+@runtime_checkable
+class FetchesWeights(Protocol):
+    """A recipe whose weights may have to come from the network."""
+
+    def to_fetch(self) -> str | None:
+        """What must be fetched before the model can be loaded, in words; None where all is here."""
         ...
