@@ -30,13 +30,22 @@ def classifier(
     layer: str | None = None,
     mechanism: str | None = None,
 ) -> Classifier:
-    """Wrap a module of timm, torchvision or your own. It is put into evaluation mode.
-
-    `transform` is a `Preprocessing`, or any function from a PIL image to a tensor (torchvision's weights have one); by
-    default what timm says about its model, or 224 px with ImageNet's mean. `labels` name the classes (default: "0",
-    "1", ...). `layer` is what CAMs read (default: `karat.models.structure.last_layer`).
+    """A classifier of timm, torchvision or your own as a model of Karat.
 
         model = classifier(timm.create_model("vit_tiny_patch16_224", pretrained=True), labels=names)
+        model.answer(samples)
+
+    Args:
+        module: Maps pixels (n, 3, H, W) to logits (n, classes). It is put into evaluation mode.
+        transform: From images to pixels: a `Preprocessing`, or any function from a PIL image to a tensor (3, H, W), as
+            torchvision's weights have one. By default what timm says about its model, or 224 px with ImageNet's mean.
+        labels: Names of the classes, in the order of the logits; by default "0", "1", ...
+        name: How tables call it; by default the name of its class.
+        layer: Dotted name of the layer that CAMs read; by default `karat.models.structure.last_layer`.
+        mechanism: How it reasons, where that is known.
+
+    Returns:
+        A model whose answers are labels and which can be looked into.
     """
     if transform is None:
         transform = Preprocessing.of_timm(module) if hasattr(module, "pretrained_cfg") else Preprocessing()
@@ -61,9 +70,9 @@ class Classifier:
 
     @property
     def capabilities(self) -> frozenset[str]:
-        known = {"mechanism"} if self.mechanism else set()
-        seen = {"attention"} if self.attention_layers else set()
-        return frozenset({"scores", "gradients", "activations"} | known | seen)
+        mechanism = {"mechanism"} if self.mechanism else set()
+        attention = {"attention"} if self.attention_layers else set()
+        return frozenset({"scores", "gradients", "activations"} | mechanism | attention)
 
     @cached_property
     def layers(self) -> Mapping[str, str]:

@@ -96,12 +96,12 @@ class TransformersTowers:
     def text_features(self, texts: Sequence[str]) -> Tensor:
         # SigLIP was trained on padded text only, and has no mask for it.
         padding = "max_length" if self.module.config.model_type.startswith("siglip") else True
-        read = self.processor.tokenizer(list(texts), padding=padding, truncation=True, return_tensors="pt")
+        encoded = self.processor.tokenizer(list(texts), padding=padding, truncation=True, return_tensors="pt")
         device = next(self.module.parameters()).device
-        given = {name: read[name].to(device) for name in ("input_ids", "attention_mask") if name in read}
+        tokens = {name: encoded[name].to(device) for name in ("input_ids", "attention_mask") if name in encoded}
         if padding == "max_length":
-            given.pop("attention_mask", None)
-        return _pooled(self.module.get_text_features(**given))
+            tokens.pop("attention_mask", None)
+        return _pooled(self.module.get_text_features(**tokens))
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,15 +159,16 @@ class OpenClipTowers:
         return int((height // tall) * (width // wide))
 
     def image_features(self, pixels: Tensor) -> Tensor:
-        found: Tensor = self.module.encode_image(pixels)
-        return found
+        features: Tensor = self.module.encode_image(pixels)
+        return features
 
     def text_features(self, texts: Sequence[str]) -> Tensor:
-        found: Tensor = self.module.encode_text(self.tokenizer(list(texts)).to(next(self.module.parameters()).device))
-        return found
+        tokens = self.tokenizer(list(texts)).to(next(self.module.parameters()).device)
+        features: Tensor = self.module.encode_text(tokens)
+        return features
 
 
 def _pooled(output: Any) -> Tensor:
     """Older releases give the tensor itself."""
-    found: Tensor = getattr(output, "pooler_output", output)
-    return found
+    features: Tensor = getattr(output, "pooler_output", output)
+    return features

@@ -6,15 +6,16 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
+from pydantic import Field
 
 from karat.kernel.card import Card
 from karat.kernel.errors import BadInput, ExtraMissing, UnknownName
 from karat.kernel.sample import Sample
-from karat.kernel.typing import Values
-from karat.models.detections import NOTHING, Detection, box_of, find, label_of
+from karat.kernel.typing import Scalar, Values
+from karat.models.detections import NOTHING, Detection, box_of, detect, label_of
 from karat.models.local_weights import local_weights, read_weights
 from karat.models.preprocessing import IMAGENET_MEAN, IMAGENET_STD, Preprocessing
 from karat.models.structure import submodule
@@ -24,7 +25,7 @@ from karat.models.weights import file_revision
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-    from karat.models.detections import Found
+    from karat.models.detections import Detections
 
 __all__ = ["NOTHING", "Detection", "Detector", "detector", "label_of"]
 _AS_IT_IS = Preprocessing(mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0), interpolation="bilinear")
@@ -38,12 +39,22 @@ def detector(
     name: str | None = None,
     layer: str | None = None,
 ) -> Detector:
-    """Wrap a detector of torchvision (FCOS, SSD, RetinaNet, Faster R-CNN...) or transformers (DETR, YOLOS, RT-DETR...).
+    """A detector of torchvision (FCOS, SSD, Faster R-CNN...) or transformers (DETR, YOLOS, RT-DETR...) as a model.
 
-    It is put into evaluation mode. torchvision's detectors normalise and resize by themselves, so `transform` only
-    brings images to one size (224 by default); those of transformers get ImageNet's mean. `labels` name the classes by
-    number (default: what transformers' config says, else COCO's 91). An answer is a class with its box, see
-    `karat.models.detections.Detection`. `layer` is what CAMs read.
+        model = detector(torchvision.models.detection.ssd300_vgg16(weights="DEFAULT"))
+        model.answer(samples)  # ["dog @ 120,30,500,872", ...]
+
+    Args:
+        module: The detector. It is put into evaluation mode.
+        transform: From images to pixels. torchvision's detectors normalise and resize by themselves, so by default
+            images are only brought to 224 px; those of transformers get ImageNet's mean as well.
+        labels: Names of the classes by number; by default what transformers' config says, else COCO's 91.
+        name: How tables call it; by default the name of its class.
+        layer: Dotted name of the layer that CAMs read; by default the last stage of the backbone.
+
+    Returns:
+        A model whose answers are a class with its box (`karat.models.detections.Detection`) and which can be looked
+        into.
     """
     module.eval()
     config: Any = getattr(module, "config", None)
@@ -121,25 +132,23 @@ class Detector:
         import torch
 
         with torch.no_grad():
-            found = find(self.module, self.encode(samples).pixels)
-        return [self._best(one, top) for one in found]
+            detections = detect(self.module, self.encode(samples).pixels)
+        return [self._best(of_image, top) for of_image in detections]
 
     def layout(self, inputs: Inputs) -> Layout:
         return Layout(None, None, None, None)
 
-    def _best(self, found: Found, top: int) -> list[Detection]:
-        order = found.scores.argsort(descending=True)[:top].tolist()
-        return [
-            Detection(self.labels[int(found.classes[k])], float(found.scores[k]), tuple(found.boxes[k].tolist()))
-            for k in order
-        ]
+    def _best(self, detections: Detections, top: int) -> list[Detection]:
+        classes, scores, boxes = detections.classes, detections.scores, detections.boxes
+        order = scores.argsort(descending=True)[:top].tolist()
+        return [Detection(self.labels[int(classes[k])], float(scores[k]), tuple(boxes[k].tolist())) for k in order]
 
     def _scores(self, inputs: Inputs, answers: Sequence[str], overlap: float) -> Tensor:
         import torch
 
-        found = find(self.module, inputs.pixels)
-        wanted = [(self._number(answer), box_of(answer)) for answer in answers]
-        return torch.stack([one.score(*want, overlap) for one, want in zip(found, wanted, strict=True)])
+        detections = detect(self.module, inputs.pixels)
+        targets = [(self._number(answer), box_of(answer)) for answer in answers]
+        return torch.stack([each.score(*target, overlap) for each, target in zip(detections, targets, strict=True)])
 
     def _number(self, answer: str) -> int:
         label = label_of(answer)
@@ -163,8 +172,16 @@ def _last_stage(module: nn.Module) -> str | None:
 
 @dataclass(frozen=True)
 class DetectorRecipe:
-    """`architecture` is `torchvision:NAME`, or `transformers:ID` with a hub id or a directory. Weights come from a
-    file (.safetensors, or torchvision's .pth), or, if `pretrained`, from the library's hub; else they are random."""
+    """An object detector by name.
+
+    Attributes:
+        architecture: `torchvision:NAME`, or `transformers:ID` with a hub id or a directory.
+        weights: A file of weights: .safetensors, or torchvision's .pth.
+        pretrained: Without a file, weights come from the library's hub; without either they are random, by `seed`.
+        size: Side of the square that images are brought to, in pixels.
+        layer: What CAMs read; by default the last stage of the backbone.
+        seed: Of random weights.
+    """
 
     card: ClassVar[Card] = Card(
         "detector", "an object detector of torchvision or transformers", "model", extra="vision"
@@ -172,13 +189,23 @@ class DetectorRecipe:
     architecture: str = "torchvision:fasterrcnn_resnet50_fpn"
     weights: str | None = None
     pretrained: bool = False
-    size: int = 224
+    size: Annotated[int, Field(ge=1)] = 224
     layer: str | None = None
-    seed: int = 0
+    seed: Annotated[int, Field(ge=0)] = 0
 
     @property
     def label(self) -> str:
         return self.architecture.partition(":")[2].rsplit("/", 1)[-1] or self.architecture
+
+    @property
+    def facts(self) -> dict[str, Scalar]:
+        return {
+            "family": "detector",
+            "architecture": self.architecture,
+            "weights": self.weights,
+            "pretrained": self.pretrained,
+            "seed": self.seed,
+        }
 
     @property
     def capabilities(self) -> frozenset[str]:
@@ -190,14 +217,13 @@ class DetectorRecipe:
             return f"1:pretrained={self.pretrained}:seed={self.seed}"
         return f"1:{file_revision(local_weights(self.weights))}"
 
-    @property
     def sees(self) -> str:
-        """How images are shown to the model, for `karat check`; asks the architecture, not the weights."""
+        """Asks the architecture, not the weights."""
         library, _, name = self.architecture.partition(":")
         if library == "transformers":
-            from karat.models.hub import shown
+            from karat.models.hub import describe_preprocessing
 
-            return f"{shown(name)}; here at {self.size}×{self.size}"
+            return f"{describe_preprocessing(name)}; here at {self.size}×{self.size}"
         import torch
 
         with torch.device("meta"):
@@ -213,18 +239,12 @@ class DetectorRecipe:
 
             module, processor = load("detector", "AutoModelForObjectDetection", name)
             mean, std = tuple(processor.image_mean), tuple(processor.image_std)
-            shown = Preprocessing((self.size, self.size), mean, std, "bilinear")
-            return detector(module, shown, name=self.label, layer=self.layer)
+            transform = Preprocessing((self.size, self.size), mean, std, "bilinear")
+            return detector(module, transform, name=self.label, layer=self.layer)
         if library != "torchvision":
             raise BadInput(f"detector: architecture is torchvision:NAME or transformers:ID; got {self.architecture!r}.")
-        module = self._torchvision(name)
-        return detector(
-            module,
-            Preprocessing((self.size, self.size), (0, 0, 0), (1, 1, 1), "bilinear"),
-            None,
-            self.label,
-            self.layer,
-        )
+        transform = Preprocessing((self.size, self.size), (0, 0, 0), (1, 1, 1), "bilinear")
+        return detector(self._torchvision(name), transform, name=self.label, layer=self.layer)
 
     def _torchvision(self, name: str) -> Any:
         module = self._architecture(name)

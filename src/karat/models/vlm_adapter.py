@@ -21,6 +21,7 @@ from karat.models.torch_model import Frame, Inputs, Layout
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
+    from karat.models.vlm import VLMParameters
     from karat.models.vlm_decoder import Decoder
 
 CAPABILITIES = frozenset({"scores", "gradients", "attention", "activations", "autoregressive", "text"})
@@ -32,19 +33,14 @@ class VLM:
     """A `TorchModel` that answers token by token. Made by `vlm`.
 
     The sequence is [before | question, padded | after | answer], the image tokens being in `before` or `after`.
-    `suffix` is an instruction that follows every question. The answer is what is decoded greedily; of it, what the
-    pattern `extract` finds (its first group, if it has one); or the most probable of `options`.
     """
 
     module: nn.Module
     processor: Any
     family: Family
     name: str
-    mechanism: str | None = None
-    max_new_tokens: int = 8
-    suffix: str = ""
-    extract: str | None = None
-    options: tuple[str, ...] = ()
+    mechanism: str | None
+    parameters: VLMParameters
 
     @property
     def capabilities(self) -> frozenset[str]:
@@ -56,7 +52,7 @@ class VLM:
 
     @property
     def answers(self) -> tuple[str, ...]:
-        return self.options
+        return self.parameters.options
 
     @property
     def vision(self) -> str:
@@ -192,9 +188,9 @@ class VLM:
 
     def answer(self, samples: Sequence[Sample]) -> list[str]:
         """Greedy decoding up to the end token, at most `max_new_tokens`; or the best of `options`."""
-        if self.options:
-            table = np.stack([self.score(samples, [option] * len(samples)) for option in self.options], 1)
-            return [self.options[k] for k in table.argmax(1)]
+        if self.parameters.options:
+            table = np.stack([self.score(samples, [option] * len(samples)) for option in self.parameters.options], 1)
+            return [self.parameters.options[k] for k in table.argmax(1)]
         keys = [self.batch_key(sample) for sample in samples]
         said = in_parts(keys, lambda numbers: self._said([samples[k] for k in numbers]))
         return [self._extracted(text) for text in said]
@@ -210,7 +206,7 @@ class VLM:
             inputs = self.reuse_image(self.encode(samples))
             said = torch.empty(len(samples), 0, dtype=torch.long, device=inputs.pixels.device)
             done = torch.zeros(len(samples), dtype=torch.bool, device=said.device)
-            while said.shape[1] < self.max_new_tokens and not bool(done.all()):
+            while said.shape[1] < self.parameters.max_new_tokens and not bool(done.all()):
                 given = torch.cat([said, said.new_full((len(said), 1), self.neutral_token)], 1)
                 following = self._decoder.logits(inputs, given)[:, -1].argmax(-1).to(said.device)
                 done |= torch.isin(following, ends)
@@ -219,7 +215,7 @@ class VLM:
         return [str(text).strip() for text in texts]
 
     def _extracted(self, text: str) -> str:
-        found = re.search(self.extract, text) if self.extract else None
+        found = re.search(self.parameters.extract, text) if self.parameters.extract else None
         return text if found is None else found.group(1 if found.re.groups else 0)
 
     def _answer_logits(self, inputs: Inputs, answers: Sequence[str]) -> tuple[Tensor, Tensor, Tensor]:
@@ -256,7 +252,7 @@ class VLM:
             start = getattr(tokenizer, "start_image_token", None) or getattr(tokenizer, "boi_token", "")
             end = getattr(tokenizer, "end_image_token", None) or getattr(tokenizer, "eoi_token", "")
             shown = self.family.image.format(tokens=repeated * count, start=start, end=end)
-            self._prompts[count] = Prompt.of(self.processor, str(written), shown, self.suffix)
+            self._prompts[count] = Prompt.of(self.processor, str(written), shown, self.parameters.suffix)
         return self._prompts[count]
 
     @cached_property

@@ -54,10 +54,10 @@ def _own_probability(model: VLM, samples: Sequence[Sample], answers: Sequence[st
 
 
 def _own_answer(model: VLM, samples: Sequence[Sample], answers: Sequence[str]) -> str:
-    plain = replace(model, extract=None, options=())
+    plain = replace(model, parameters=replace(model.parameters, extract=None, options=()))
     for sample, ours in zip(samples, plain.answer(samples), strict=True):
         given = _prepared(model, sample)
-        made = _module(model).generate(**given, max_new_tokens=model.max_new_tokens, do_sample=False)[0]
+        made = _module(model).generate(**given, max_new_tokens=model.parameters.max_new_tokens, do_sample=False)[0]
         theirs = model.processor.tokenizer.decode(made[given["input_ids"].shape[1] :], skip_special_tokens=True).strip()
         if ours != theirs:
             return f"{sample.id}: {ours!r}, generate says {theirs!r}"
@@ -170,7 +170,7 @@ def _native(model: VLM, sample: Sample) -> Sample:
 
 def _prepared(model: VLM, sample: Sample, said: str = "") -> dict[str, Any]:
     """One sample as the processor itself makes it."""
-    content = [{"type": "image"}, {"type": "text", "text": (sample.text or "") + model.suffix}]
+    content = [{"type": "image"}, {"type": "text", "text": (sample.text or "") + model.parameters.suffix}]
     chat = model.processor.apply_chat_template([{"role": "user", "content": content}], add_generation_prompt=True)
     gap = " " if said and not chat[-1].isspace() else ""
     given = model.processor(images=[sample.image], text=[chat + gap + said], return_tensors="pt")
