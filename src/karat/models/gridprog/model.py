@@ -99,23 +99,23 @@ class GridProgModel:
             return replace(inputs, reuse={"cells": self.module.look(inputs.pixels)})
 
     def answer(self, samples: Sequence[Sample]) -> list[str]:
-        found: list[str] = []
+        answers: list[str] = []
         with torch.inference_mode():
             for first in range(0, len(samples), BATCH):
                 best = self.logits(self.encode(samples[first : first + BATCH])).argmax(-1)
-                found += [self.answers[number] for number in best.tolist()]
-        return found
+                answers += [self.answers[number] for number in best.tolist()]
+        return answers
 
     def score(self, samples: Sequence[Sample], answers: Sequence[str]) -> Values:
         if len(samples) != len(answers):
             raise BadInput(f"one answer per sample is needed; got {len(samples)} samples and {len(answers)} answers.")
-        found = np.zeros(len(samples))
+        probabilities = np.zeros(len(samples))
         with torch.inference_mode():
             for first in range(0, len(samples), BATCH):
                 part = slice(first, first + BATCH)
                 likely = self.log_probability(self.encode(samples[part]), answers[part]).exp()
-                found[part] = likely.double().cpu().numpy()
-        return found
+                probabilities[part] = likely.double().cpu().numpy()
+        return probabilities
 
     def _pick(self, table: Tensor, answers: Sequence[str]) -> Tensor:
         for answer in answers:
