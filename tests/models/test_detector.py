@@ -13,7 +13,8 @@ import karat
 from karat.kernel.errors import BadInput, UnknownName
 from karat.kernel.sample import Sample
 from karat.models.detections import NOTHING, Detection, box_of, detect, iou, label_of
-from karat.models.detector import DetectorRecipe, detector
+from karat.models.detector import detector
+from karat.models.detector_recipe import DetectorRecipe
 from karat.models.preprocessing import Preprocessing
 from karat.models.torch_model import TorchModel
 from karat.probe.trace import trace

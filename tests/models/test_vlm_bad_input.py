@@ -90,14 +90,13 @@ def test_limits_are_the_processors() -> None:
         vlm(*tiny_vlms.make("llava"), max_tiles=2)
 
 
-def test_targets_own_extracted_or_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_answers_are_decoded_or_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = tiny_vlms.samples("internvl")
     pair = tiny_vlms.make("internvl")
     letters = vlm(*pair, options=("A", "B", "C"))
     table = np.stack([letters.score(asked, [letter] * 3) for letter in "ABC"], 1)
     assert letters.answer(asked) == ["ABC"[k] for k in table.argmax(1)]
-    monkeypatch.setattr(VLM, "_said", lambda self, samples: ["The answer is (B).", "C", "none"])
-    assert vlm(*pair, extract=r"\(?\b([A-D])\b\)?").answer(asked) == ["B", "C", "none"]
+    monkeypatch.setattr(VLM, "_decoded", lambda self, samples: ["The answer is (B).", "C", "none"])
     assert vlm(*pair).answer(asked) == ["The answer is (B).", "C", "none"]
 
 

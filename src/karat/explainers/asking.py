@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from karat.explainers.placing import over_image
 from karat.kernel.attribution import Attribution
+from karat.kernel.target import TargetLike
 from karat.kernel.typing import Map, Space, Values
 from karat.models.torch_model import Frame
 from karat.probe.absence import Absence
@@ -58,7 +59,7 @@ def game_of(
     asking: Asking,
     visual: VisualSpec = None,
     absence: Absence | None = None,
-    target: str | None = None,
+    target: TargetLike | None = None,
     question: int | None = None,
 ) -> ModelGame:
     """The game of one sample; `visual` and `absence` take the place of what `asking` says."""

@@ -10,13 +10,14 @@ import numpy.typing as npt
 
 from karat.explainers.asking import Asking, game_of
 from karat.kernel.errors import BadInput
+from karat.kernel.target import TargetLike
 from karat.probe.session import Session
 
 Matrix = npt.NDArray[np.float64]  # (N, N): image, question
 BLOCK = "block"  # the note in which the first sample of a block carries the block's score
 
 
-def crossed(session: Session, asking: Asking, wanted: Sequence[tuple[str, int, int]]) -> npt.NDArray[np.float64]:
+def crossed(session: Session, asking: Asking, wanted: Sequence[tuple[TargetLike, int, int]]) -> npt.NDArray[np.float64]:
     """Values of (answer, image, question) triples, in full batches; known ones come out of memory."""
     requests = []
     for target, image, question in wanted:
@@ -25,7 +26,9 @@ def crossed(session: Session, asking: Asking, wanted: Sequence[tuple[str, int, i
     return np.concatenate(session.evaluate(requests)) if requests else np.empty(0)
 
 
-def crossed_matrices(session: Session, asking: Asking, wanted: Sequence[tuple[str, Sequence[int]]]) -> list[Matrix]:
+def crossed_matrices(
+    session: Session, asking: Asking, wanted: Sequence[tuple[TargetLike, Sequence[int]]]
+) -> list[Matrix]:
     """For each (answer, samples) its values (N, N) on the image of one with the question of another."""
     triples = [(target, j, k) for target, members in wanted for j in members for k in members]
     values = crossed(session, asking, triples)

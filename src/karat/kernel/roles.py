@@ -9,6 +9,7 @@ from karat.kernel.attribution import Attribution
 from karat.kernel.card import Card
 from karat.kernel.row import Outcomes
 from karat.kernel.sample import Sample
+from karat.kernel.target import TargetLike
 from karat.kernel.typing import Scalar, Values
 
 
@@ -24,8 +25,8 @@ class Model(Protocol):
     def mechanism(self) -> str | None: ...
 
     def answer(self, samples: Sequence[Sample]) -> list[str]: ...
-    def score(self, samples: Sequence[Sample], answers: Sequence[str]) -> Values:
-        """Probability of each answer on its sample."""
+    def score(self, samples: Sequence[Sample], targets: Sequence[TargetLike], /) -> Values:
+        """Probability of each target on its sample. A model that does not answer token by token is given texts."""
         ...
 
 

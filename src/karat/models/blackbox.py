@@ -14,6 +14,7 @@ from karat.kernel.errors import BadInput
 from karat.kernel.identity import source
 from karat.kernel.registry import load_object
 from karat.kernel.sample import Sample
+from karat.kernel.target import Target, TargetLike, whole_answer
 from karat.kernel.typing import Scalar, Values
 
 Images = npt.NDArray[np.uint8]  # (n, H, W, 3)
@@ -66,12 +67,20 @@ class BlackBox:
     def answer(self, samples: Sequence[Sample]) -> list[str]:
         return [max(row, key=row.__getitem__) for row in self.probabilities(samples)]
 
-    def score(self, samples: Sequence[Sample], answers: Sequence[str]) -> Values:
+    def score(self, samples: Sequence[Sample], targets: Sequence[TargetLike]) -> Values:
         rows = self.probabilities(samples)
-        for answer in answers:
-            if self.answers is not None and answer not in self.answers:
-                raise BadInput(f"{self.name} answers {', '.join(self.answers)}; it was asked about {answer!r}.")
-        return np.array([row.get(answer, 0.0) for row, answer in zip(rows, answers, strict=True)], dtype=np.float64)
+        return np.array([self._score(row, target) for row, target in zip(rows, targets, strict=True)], np.float64)
+
+    def _score(self, row: Mapping[str, float], target: TargetLike) -> float:
+        answer = whole_answer(target, self.name)
+        contrast = target.contrast if isinstance(target, Target) else None
+        for name in (answer, contrast):
+            if name is not None and self.answers is not None and name not in self.answers:
+                raise BadInput(f"{self.name} answers {', '.join(self.answers)}; it was asked about {name!r}.")
+        if contrast is None:
+            return row.get(answer, 0.0)
+        both = row.get(answer, 0.0) + row.get(contrast, 0.0)
+        return row.get(answer, 0.0) / both if both > 0 else float("nan")  # neither is possible: there is no choice
 
     def probabilities(self, samples: Sequence[Sample]) -> list[Mapping[str, float]]:
         """One mapping answer -> probability per sample; the function is called once per image size."""

@@ -11,9 +11,11 @@ import numpy as np
 
 from karat.kernel.errors import BadInput, UnknownName
 from karat.kernel.sample import Sample
+from karat.kernel.target import TargetLike
 from karat.kernel.typing import Values
 from karat.models.preprocessing import Preprocessing
 from karat.models.structure import attention_modules, last_layer, prefix_tokens, single_sequence, submodule
+from karat.models.targets import whole_scores
 from karat.models.torch_model import Inputs, Layout
 
 if TYPE_CHECKING:
@@ -112,11 +114,13 @@ class Classifier:
             raise BadInput(f"{self.name} gives {logits.shape[-1]} classes; {len(self.labels)} labels were given.")
         return logits if logits.dtype == torch.float64 else logits.float()
 
-    def readout(self, inputs: Inputs, answers: Sequence[str]) -> Tensor:
-        return self._pick(self.logits(inputs), answers)
+    def readout(self, inputs: Inputs, targets: Sequence[TargetLike]) -> Tensor:
+        table = self.logits(inputs)
+        return whole_scores(lambda answers: self._pick(table, answers), targets, self.name, log=False)
 
-    def log_probability(self, inputs: Inputs, answers: Sequence[str]) -> Tensor:
-        return self._pick(self.logits(inputs).log_softmax(-1), answers)
+    def log_probability(self, inputs: Inputs, targets: Sequence[TargetLike]) -> Tensor:
+        table = self.logits(inputs).log_softmax(-1)
+        return whole_scores(lambda answers: self._pick(table, answers), targets, self.name, log=True)
 
     def answer(self, samples: Sequence[Sample]) -> list[str]:
         import torch
@@ -137,11 +141,11 @@ class Classifier:
             for classes, values in zip(best.indices.tolist(), best.values.tolist(), strict=True)
         ]
 
-    def score(self, samples: Sequence[Sample], answers: Sequence[str]) -> Values:
+    def score(self, samples: Sequence[Sample], targets: Sequence[TargetLike]) -> Values:
         import torch
 
         with torch.no_grad():
-            return np.asarray(self.log_probability(self.encode(samples), answers).exp().cpu(), dtype=np.float64)
+            return np.asarray(self.log_probability(self.encode(samples), targets).exp().cpu(), dtype=np.float64)
 
     def layout(self, inputs: Inputs) -> Layout:
         """Patches of a ViT-like module; hierarchical ones and CNNs have no single sequence."""

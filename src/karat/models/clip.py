@@ -11,20 +11,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 from pydantic import Field
 
-from karat.kernel.errors import BadInput, ExtraMissing, UnknownName
+from karat.kernel.errors import BadInput, UnknownName
 from karat.kernel.sample import Sample
+from karat.kernel.target import TargetLike
 from karat.kernel.typing import Values
-from karat.models.clip_towers import OpenClipTowers, Towers, TransformersTowers
+from karat.models.clip_towers import OPEN_CLIP, OpenClipTowers, Towers, TransformersTowers, load_open_clip
 from karat.models.hub import DType, load
 from karat.models.keywords import takes
 from karat.models.structure import block_norm, grid_of, prefix_tokens, submodule
+from karat.models.targets import whole_scores
 from karat.models.torch_model import Inputs, Layout
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
 CAPABILITIES = frozenset({"scores", "gradients", "attention", "activations"})
-OPEN_CLIP = "open_clip:"
 _PROMPTS_AT_ONCE = 256  # that the text tower reads together
 
 
@@ -79,7 +80,7 @@ def load_clip(
     parameters = replace(parameters, labels=_read_labels(parameters.labels))
     if isinstance(source, str) and source.startswith(OPEN_CLIP):
         source, name = source.removeprefix(OPEN_CLIP), name or source.removeprefix(OPEN_CLIP)
-        towers: Towers = _open_clip(source, parameters.dtype, parameters.device)
+        towers: Towers = load_open_clip(source, parameters.dtype, parameters.device)
     elif isinstance(source, str | Path):
         name = name or Path(source).name
         origin = (str(source), parameters.dtype, parameters.device, parameters.hub_revision)
@@ -102,22 +103,6 @@ def _read_labels(labels: tuple[str, ...] | str) -> tuple[str, ...]:
         raise BadInput(f"clip: labels are a list, or a text file with one in each line; no file {labels}.")
     lines = Path(labels).read_text(encoding="utf-8").split("\n")
     return tuple(line.strip() for line in lines if line.strip())
-
-
-def _open_clip(source: str, dtype: str, device: str) -> OpenClipTowers:
-    try:
-        import open_clip
-        import torch
-    except ImportError:
-        raise ExtraMissing(f"clip('{OPEN_CLIP}...')", "open_clip_torch", "clip") from None
-    architecture, _, weights = source.partition("/")
-    try:
-        module = open_clip.create_model(architecture, pretrained=weights or None)
-        tokenizer = open_clip.get_tokenizer(architecture)
-    except (OSError, ValueError, RuntimeError) as error:
-        known = ", ".join(open_clip.list_models()[:5])
-        raise BadInput(f"open_clip cannot make {source!r}: {error} It knows {known} and others.") from None
-    return OpenClipTowers(module.to(device, getattr(torch, dtype)), tokenizer)
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,23 +163,18 @@ class Clip:
         scores: Tensor = self.towers.scale * image.float() @ self._text_features(answers or self._labels()).float().T
         return scores
 
-    def readout(self, inputs: Inputs, answers: Sequence[str]) -> Tensor:
+    def readout(self, inputs: Inputs, targets: Sequence[TargetLike]) -> Tensor:
         """Any text may be asked about, whether it is a label or not."""
-        import torch
 
-        distinct = list(dict.fromkeys(answers))
-        place = torch.tensor([distinct.index(answer) for answer in answers], device=inputs.pixels.device)
-        return self.logits(inputs, distinct).gather(1, place[:, None])[:, 0]
+        def score(answers: Sequence[str]) -> Tensor:
+            distinct = list(dict.fromkeys(answers))
+            return _columns(self.logits(inputs, distinct), distinct, answers)
 
-    def log_probability(self, inputs: Inputs, answers: Sequence[str]) -> Tensor:
-        import torch
+        return whole_scores(score, targets, self.name, log=False)
 
-        labels = self._labels()
-        for answer in answers:
-            if answer not in labels:
-                raise UnknownName("label", answer, labels)
-        place = torch.tensor([labels.index(answer) for answer in answers], device=inputs.pixels.device)
-        return self.logits(inputs).log_softmax(-1).gather(1, place[:, None])[:, 0]
+    def log_probability(self, inputs: Inputs, targets: Sequence[TargetLike]) -> Tensor:
+        labels, table = self._labels(), self.logits(inputs).log_softmax(-1)
+        return whole_scores(lambda answers: _columns(table, labels, answers), targets, self.name, log=True)
 
     def answer(self, samples: Sequence[Sample]) -> list[str]:
         import torch
@@ -215,11 +195,11 @@ class Clip:
             for places, values in zip(best.indices.tolist(), best.values.tolist(), strict=True)
         ]
 
-    def score(self, samples: Sequence[Sample], answers: Sequence[str]) -> Values:
+    def score(self, samples: Sequence[Sample], targets: Sequence[TargetLike]) -> Values:
         import torch
 
         with torch.no_grad():
-            return np.asarray(self.log_probability(self.encode(samples), answers).exp().cpu(), dtype=np.float64)
+            return np.asarray(self.log_probability(self.encode(samples), targets).exp().cpu(), dtype=np.float64)
 
     def layout(self, inputs: Inputs) -> Layout:
         """Patches, after the class token if there is one, which then is what is read."""
@@ -251,3 +231,14 @@ class Clip:
     @cached_property
     def _features_read(self) -> dict[str, Tensor]:
         return {}
+
+
+def _columns(table: Tensor, labels: Sequence[str], answers: Sequence[str]) -> Tensor:
+    """(n,) of a table (n, labels), the entry of each row's answer."""
+    import torch
+
+    for answer in answers:
+        if answer not in labels:
+            raise UnknownName("label", answer, labels)
+    columns = torch.tensor([labels.index(answer) for answer in answers], device=table.device)
+    return table.gather(1, columns[:, None])[:, 0]

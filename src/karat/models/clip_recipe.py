@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 from karat.kernel.card import Card
 from karat.kernel.errors import BadInput, ExtraMissing, UnknownName
 from karat.kernel.typing import Scalar
-from karat.models.clip import CAPABILITIES, OPEN_CLIP, Clip, ClipParameters, load_clip
-from karat.models.clip_towers import OPENAI_MEAN, OPENAI_STD
+from karat.models.clip import CAPABILITIES, Clip, ClipParameters, load_clip
+from karat.models.clip_towers import OPEN_CLIP, OPENAI_MEAN, OPENAI_STD
 from karat.models.hub import describe_preprocessing, weights_revision
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
-from karat.kernel.errors import BadInput
+from karat.kernel.errors import BadInput, ExtraMissing
 from karat.kernel.typing import Image
 from karat.models.preprocessing import Preprocessing, image_frame
 from karat.models.torch_model import Frame
@@ -15,6 +15,7 @@ from karat.models.torch_model import Frame
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
+OPEN_CLIP = "open_clip:"
 OPENAI_MEAN, OPENAI_STD = (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)
 
 
@@ -166,6 +167,23 @@ class OpenClipTowers:
         tokens = self.tokenizer(list(texts)).to(next(self.module.parameters()).device)
         features: Tensor = self.module.encode_text(tokens)
         return features
+
+
+def load_open_clip(source: str, dtype: str, device: str) -> OpenClipTowers:
+    """`source` is ARCHITECTURE/WEIGHTS; without weights they are random."""
+    try:
+        import open_clip
+        import torch
+    except ImportError:
+        raise ExtraMissing(f"clip('{OPEN_CLIP}...')", "open_clip_torch", "clip") from None
+    architecture, _, weights = source.partition("/")
+    try:
+        module = open_clip.create_model(architecture, pretrained=weights or None)
+        tokenizer = open_clip.get_tokenizer(architecture)
+    except (OSError, ValueError, RuntimeError) as error:
+        known = ", ".join(open_clip.list_models()[:5])
+        raise BadInput(f"open_clip cannot make {source!r}: {error} It knows {known} and others.") from None
+    return OpenClipTowers(module.to(device, getattr(torch, dtype)), tokenizer)
 
 
 def _pooled(output: Any) -> Tensor:

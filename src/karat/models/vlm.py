@@ -33,7 +33,6 @@ class VLMParameters:
         max_tiles: Bounds the tiles of InternVL (fsyn2026 has 2). By default what its processor says.
         suffix: An instruction that follows every question and is no part of it.
         max_new_tokens: At most so many tokens are decoded for an answer.
-        extract: A pattern that finds the target in the answer, e.g. r"\\(?([A-D])\\)?".
         options: If given, the answer is the most probable of these, instead of what is decoded greedily.
     """
 
@@ -46,7 +45,6 @@ class VLMParameters:
     max_tiles: Annotated[int, Field(ge=1)] | None = None
     suffix: str = ""
     max_new_tokens: Annotated[int, Field(ge=1)] = 8
-    extract: str | None = None
     options: tuple[str, ...] = ()
 
 
@@ -58,6 +56,7 @@ class VLMRecipe(VLMParameters):
         name="vlm",
         summary="a vision-language model of transformers, from a directory or the hub",
         kind="model",
+        version=2,  # a choice is explained in the context of what was said before it
         extra="vlm",
     )
     path: str = ""

@@ -21,8 +21,8 @@ class Decoder:
     family: Family
     neutral: int
 
-    def logits(self, inputs: Inputs, answer: Tensor) -> Tensor:
-        """Logits (n, A, vocabulary) that predict each token of `answer` (n, A), given those before it."""
+    def states(self, inputs: Inputs, answer: Tensor) -> Tensor:
+        """States (n, A, width) that predict each token of `answer` (n, A), given those before it."""
         assert inputs.tokens is not None
         assert inputs.token_keep is not None
         before, after = inputs.other["before"], inputs.other["after"]
@@ -30,8 +30,12 @@ class Decoder:
         # Padding stands inside the sequence, so positions count real tokens only. Answers are causal: no mask needed.
         real = torch.ones_like(whole)
         real[:, before.shape[1] : before.shape[1] + inputs.tokens.shape[1]] = inputs.token_keep
-        states = self._run(whole, real, inputs).last_hidden_state
-        logits: Tensor = self._part(self.family.head)(states[:, -answer.shape[1] :])
+        states: Tensor = self._run(whole, real, inputs).last_hidden_state
+        return states[:, -answer.shape[1] :]
+
+    def logits(self, states: Tensor) -> Tensor:
+        """Logits over the vocabulary, float32 or wider."""
+        logits: Tensor = self._part(self.family.head)(states)
         return logits if logits.dtype == torch.float64 else logits.float()
 
     def reuse_image(self, inputs: Inputs) -> Inputs:

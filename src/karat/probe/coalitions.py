@@ -18,6 +18,7 @@ import numpy.typing as npt
 from karat.kernel.errors import BadInput
 from karat.kernel.roles import Model
 from karat.kernel.sample import Sample
+from karat.kernel.target import TargetLike
 from karat.kernel.typing import Keep, Values
 from karat.models.torch_model import ReusesImage, TorchModel
 from karat.probe.absence import Absence
@@ -36,7 +37,7 @@ class Setting:
     """One game: a sample, the answer that is valued, who plays, and what absence means."""
 
     sample: Sample
-    target: str
+    target: TargetLike
     visual: VisualPlayers
     text: TextPlayers
     absence: Absence
@@ -141,7 +142,7 @@ class ModelGames:
 
             return answer(self, self.inside, blocks)
         samples: list[Sample] = []
-        targets: list[str] = []
+        targets: list[TargetLike] = []
         for block in blocks:
             setting = self.settings[block.game]
             if setting.kind == "logit":

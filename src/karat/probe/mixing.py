@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from karat.kernel.errors import BadInput
+from karat.kernel.target import TargetLike
 from karat.kernel.typing import Keep, Values
 from karat.models.torch_model import Inputs, ReusesImage, TorchModel
 from karat.probe.batches import frames_of, join, take
@@ -150,7 +151,7 @@ def _as_kind(scores: Values, kind: str) -> Values:
     return scores
 
 
-def _assembled(games: ModelGames, model: TorchModel, blocks: Sequence[Block]) -> tuple[Inputs, list[str]]:
+def _assembled(games: ModelGames, model: TorchModel, blocks: Sequence[Block]) -> tuple[Inputs, list[TargetLike]]:
     """One batch of all rows of the blocks, with the answers they are scored on."""
     mixed = [games.mixed(model, block.game) for block in blocks]
     texts = [part.texts(block.text_keep) for part, block in zip(mixed, blocks, strict=True)]

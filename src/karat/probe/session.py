@@ -15,7 +15,9 @@ from karat.kernel.answers import Reading, read_answer
 from karat.kernel.errors import BadInput, CapabilityMissing
 from karat.kernel.identity import generator
 from karat.kernel.roles import Model
+from karat.kernel.row import Failure
 from karat.kernel.sample import Sample
+from karat.kernel.target import Target, TargetLike, plain
 from karat.kernel.typing import Keep, Values
 from karat.models.torch_model import Inputs, Layout, TorchModel
 from karat.probe.absence import Absence
@@ -59,8 +61,9 @@ class Cost:
 
 
 class Session:
-    """`targets` are the texts to explain; by default the model's own answers, asked for when first needed. Where a
-    sample lists `choices`, that is what the model said up to the choice it made (`read_answer`), `answers` the choice.
+    """`targets` are what to explain, texts or spans of them (`Target`); by default the model's own answers, asked for
+    when first needed. Where a sample lists `choices`, that is the choice the model made (`read_answer`), in the context
+    of what it said before.
 
     Explainers get the session and nothing else: `session.trace(...)` looks inside, `session.game(i, ...)` asks about
     altered inputs. Both remember, so that what one explainer has paid for is free for the next.
@@ -70,7 +73,7 @@ class Session:
         self,
         model: Model,
         samples: Sequence[Sample],
-        targets: Sequence[str] | None = None,
+        targets: Sequence[TargetLike] | None = None,
         seed: int = 0,
         batch_size: int = 64,
     ) -> None:
@@ -83,37 +86,40 @@ class Session:
         self.cost = Cost()
         self._targets = None if targets is None else tuple(targets)
         self._expected = Request()
-        self._traces: list[tuple[tuple[str, ...], Trace]] = []
+        self._traces: list[tuple[tuple[TargetLike, ...], Trace]] = []
         self._known: dict[tuple[object, ...], ModelGame] = {}
 
     @cached_property
-    def targets(self) -> tuple[str, ...]:
+    def targets(self) -> tuple[TargetLike, ...]:
         if self._targets is not None:
             return self._targets
-        return tuple(said if read is None else read.target for said, read in self._said)
+        by_token = "autoregressive" in self.model.capabilities  # others answer as a whole
+        return tuple(
+            plain(Target(text, reading.span)) if by_token and isinstance(reading, Reading) else text
+            for text, reading in self._readings
+        )
 
     @cached_property
     def answers(self) -> tuple[str, ...]:
-        """The choices that the targets amount to; the targets themselves where a sample lists none, or none fits."""
-        return tuple(said if read is None else read.answer for said, read in self._said)
+        """The choices that the targets amount to; the targets' own words where a sample lists none, or none fits."""
+        return tuple(reading.answer if isinstance(reading, Reading) else text for text, reading in self._readings)
 
     def unread(self, i: int) -> str | None:
         """Why what the model said about sample i is none of its choices, or None where it is one.
 
         A reference model that does not talk says one of its own answers, right or wrong: there is nothing to read.
         """
-        said, read = self._said[i]
+        reading = self._readings[i][1]
         talks = self.model.mechanism is None or "autoregressive" in self.model.capabilities
-        if read is not None or not self.samples[i].choices or not talks:
-            return None
-        return f"answer: {said[:80]!r} names none of {', '.join(self.samples[i].choices)}"
+        return reading.reason if isinstance(reading, Failure) and talks else None
 
     @cached_property
-    def _said(self) -> list[tuple[str, Reading | None]]:
-        said = self._targets if self._targets is not None else self.model.answer(self.samples)
+    def _readings(self) -> list[tuple[str, Reading | Failure | None]]:
+        """The words of each target, and what they were read as; None where there are no choices."""
+        answers = self.model.answer(self.samples) if self._targets is None else [str(t) for t in self._targets]
         return [
-            (text, read_answer(text, sample.choices) if sample.choices else None)
-            for text, sample in zip(said, self.samples, strict=True)
+            (answer, read_answer(answer, sample.choices) if sample.choices else None)
+            for answer, sample in zip(answers, self.samples, strict=True)
         ]
 
     @cached_property
@@ -158,7 +164,7 @@ class Session:
         layers: Sequence[str] = (),
         want: Collection[str] = ("activations", "gradients"),
         attention_layers: Sequence[str] | None = None,
-        targets: Sequence[str] | None = None,
+        targets: Sequence[TargetLike] | None = None,
     ) -> Trace:
         """A trace of all samples (see `karat.probe.trace`), shared: asked twice, the model runs once.
 
@@ -167,7 +173,7 @@ class Session:
         heads = self.torch_model.attention_layers if attention_layers is None else attention_layers
         return self.traced(Request.of(self.torch_model.layers, layers, want, heads), targets)
 
-    def traced(self, request: Request, targets: Sequence[str] | None = None) -> Trace:
+    def traced(self, request: Request, targets: Sequence[TargetLike] | None = None) -> Trace:
         """What `trace` does, for a request made elsewhere."""
         from karat.probe.recording import record
 
@@ -191,7 +197,7 @@ class Session:
         text: TextSpec = "words",
         absence: Absence | None = None,
         value: Kind = "probability",
-        target: str | None = None,
+        target: TargetLike | None = None,
         question: int | None = None,
     ) -> ModelGame:
         """The coalition game of sample i (see `karat.probe.players` and `Absence`). Equal games share their answers.

@@ -132,7 +132,7 @@ class Gar:
                 f"the layers of {session.model.name!r} have different numbers of heads."
             )
         drop = discard(session, self.card.name, self.discard_ratio, layers[-1].queries)
-        drop = replace(drop, guard=None) if released else drop
+        drop = replace(drop, guards=None) if released else drop
         row = speakers(session, self.card.name, layers[-1])
         row = discarding(layers, row, mean_then_positive, drop, released)
         check_finite(self.card.name, row, heads)

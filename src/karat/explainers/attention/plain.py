@@ -9,6 +9,7 @@ from karat.explainers.attention.reading import check_finite, heads_request, look
 from karat.kernel.attribution import Attribution
 from karat.kernel.card import Card
 from karat.kernel.errors import BadInput
+from karat.models.targets import explained_positions
 from karat.models.torch_model import TorchModel
 from karat.probe.request import Request
 from karat.probe.session import Session
@@ -102,7 +103,11 @@ class Rollout:
 def discard(session: Session, name: str, ratio: float, length: int) -> Discard:
     from karat.explainers.attention.rolling import Discard
 
-    return Discard(ratio, present(session, length), sequence(session, name)[0].readout)
+    layout, _ = sequence(session, name)
+    guards = None
+    if layout.readout is not None:
+        guards = [positions.start for positions in explained_positions(session.model, layout, session.targets)]
+    return Discard(ratio, present(session, length), guards)
 
 
 def check_ratio(name: str, ratio: float) -> None:

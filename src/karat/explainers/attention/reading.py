@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from karat.explainers.placing import attributions
 from karat.kernel.attribution import Attribution
 from karat.kernel.errors import BadInput
+from karat.models.targets import explained_positions
 from karat.models.torch_model import AnswersByToken, Layout, TorchModel
 from karat.probe.request import Request
 from karat.probe.session import Session
@@ -45,8 +46,8 @@ def sequence(session: Session, name: str) -> tuple[Layout, tuple[int, ...]]:
 def speakers(session: Session, name: str, layer: Heads) -> Tensor:
     """(n, L) how much each row speaks for the answer; sums to 1.
 
-    The class or readout token; the mean over the patches where the model averages them; for answers of several tokens
-    the positions that predicted them, each of which has seen the answer up to there (fsyn2026 A.2).
+    The class or readout token; the mean over the patches where the model averages them; the positions that predict the
+    tokens of the target's span, each of which has seen what was said up to there (fsyn2026 A.2).
     """
     import torch
 
@@ -55,8 +56,8 @@ def speakers(session: Session, name: str, layer: Heads) -> Tensor:
     if layout.readout is None:
         row[:, list(visual)] = 1 / len(visual)
         return row
-    for i, tokens in enumerate(_answer_lengths(session)):
-        row[i, layout.readout : layout.readout + tokens] = 1 / tokens
+    for i, positions in enumerate(explained_positions(session.model, layout, session.targets)):
+        row[i, list(positions)] = 1 / len(positions)
     return row
 
 
@@ -69,8 +70,8 @@ def present(session: Session, length: int) -> Tensor:
     if layout.text is not None and inputs.token_keep is not None:
         there[:, list(layout.text)] = inputs.token_keep
     if layout.readout is not None and isinstance(session.model, AnswersByToken):
-        for i, tokens in enumerate(_answer_lengths(session)):
-            there[i, layout.readout + tokens :] = False
+        for i, positions in enumerate(explained_positions(session.model, layout, session.targets)):
+            there[i, positions.stop :] = False
     return there
 
 
@@ -110,10 +111,3 @@ def _first_bad(heads: dict[str, Heads]) -> tuple[str, str] | None:
 
 def _bad(tensors: Sequence[Tensor | None]) -> bool:
     return any(not bool(tensor.isfinite().all()) for tensor in tensors if tensor is not None)
-
-
-def _answer_lengths(session: Session) -> list[int]:
-    model = session.model
-    if not isinstance(model, AnswersByToken):
-        return [1] * len(session.samples)
-    return [len(model.answer_tokens(target)) for target in session.targets]

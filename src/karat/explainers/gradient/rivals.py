@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from karat.kernel.errors import BadInput
+from karat.kernel.target import TargetLike, instead
 from karat.models.torch_model import Inputs
 from karat.probe.hooks import evaluating
 from karat.probe.session import Session
@@ -21,8 +22,9 @@ class _Tabled(Protocol):
     def logits(self, inputs: Inputs, /) -> Tensor: ...
 
 
-def rivals(session: Session, candidates: Sequence[str]) -> tuple[list[str], int]:
-    """creg2026 Eq. 9: the highest-scoring candidate; where that is the target itself, the next one.
+def rivals(session: Session, candidates: Sequence[str]) -> tuple[list[TargetLike], int]:
+    """creg2026 Eq. 9: the highest-scoring candidate; where that is the target itself, the next one. A candidate stands
+    in the target's place, in its context.
 
     And how many passes a sample it took to find out.
     """
@@ -30,10 +32,10 @@ def rivals(session: Session, candidates: Sequence[str]) -> tuple[list[str], int]
         names, scores, passes = _scores(session, candidates)
     if len(names) < 2:
         raise BadInput(f"a contrast needs two candidates or more; got {', '.join(names) or 'none'}.")
-    chosen = []
+    chosen: list[TargetLike] = []
     for target, row in zip(session.targets, scores, strict=True):
         order = [names[k] for k in row.argsort(descending=True, stable=True)[:2].tolist()]
-        chosen.append(order[1] if order[0] == target else order[0])
+        chosen.append(instead(target, order[1] if order[0] == str(target) else order[0]))
     return chosen, passes
 
 
@@ -52,7 +54,8 @@ def _scores(session: Session, candidates: Sequence[str]) -> tuple[list[str], Ten
             "candidates, e.g. ('left', 'right')."
         )
     among = names or list(dict.fromkeys(choice for each in choices for choice in each))
-    table = torch.stack([model.readout(inputs, [name] * len(session.samples)) for name in among], 1)
+    columns = [model.readout(inputs, [instead(target, name) for target in session.targets]) for name in among]
+    table = torch.stack(columns, 1)
     if not names:
         allowed = torch.tensor([[name in each for name in among] for each in choices], device=table.device)
         table = table.masked_fill(~allowed, -torch.inf)

@@ -13,6 +13,7 @@ from karat.explainers.crossing import references
 from karat.explainers.perturbation.surrogate import closeness, neighbours, ridge
 from karat.kernel.attribution import Attribution
 from karat.kernel.card import Card
+from karat.kernel.target import TargetLike
 from karat.kernel.typing import Keep
 from karat.probe.coalitions import ModelGame
 from karat.probe.players import VisualSpec, visual_players
@@ -69,7 +70,7 @@ class Dime(Asking):
         for i in samples:
             target = session.targets[i]
 
-            def game(j: int, k: int, target: str = target) -> ModelGame:
+            def game(j: int, k: int, target: TargetLike = target) -> ModelGame:
                 return game_of(session, j, self, visual=seen[j], target=target, question=k)
 
             own = game(i, i)

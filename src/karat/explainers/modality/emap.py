@@ -14,6 +14,7 @@ from karat.explainers.crossing import BLOCK, blocks, crossed_matrices
 from karat.kernel.attribution import Attribution
 from karat.kernel.card import Card
 from karat.kernel.errors import BadInput
+from karat.kernel.target import distinct
 from karat.probe.session import Session
 
 Array = npt.NDArray[np.float64]
@@ -112,7 +113,7 @@ class Emap:
 
     def __call__(self, session: Session) -> list[Attribution]:
         members = blocks(session, self.batch, self.card.name)
-        said = [sorted({session.targets[i] for i in block}) for block in members]
+        said = [distinct(session.targets[i] for i in block) for block in members]
         asked = [(answer, block) for block, answers in zip(members, said, strict=True) for answer in answers]
         matrices = iter(crossed_matrices(session, Asking(value=self.value), asked))
         found = []

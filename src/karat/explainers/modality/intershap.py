@@ -14,6 +14,7 @@ from karat.explainers.modality.harsanyi import four_values
 from karat.kernel.attribution import Attribution
 from karat.kernel.card import Card
 from karat.kernel.errors import BadInput
+from karat.kernel.target import TargetLike
 from karat.probe.session import Session
 
 Array = npt.NDArray[np.float64]
@@ -49,7 +50,7 @@ def background_values(session: Session, batch: int, value: ValueKind) -> tuple[A
 
     Nothing present is the mean prediction, over the samples as they are.
     """
-    wanted: list[tuple[str, int, int]] = []
+    wanted: list[tuple[TargetLike, int, int]] = []
     places = []
     for members in blocks(session, batch, "InterSHAP"):
         for i in members:

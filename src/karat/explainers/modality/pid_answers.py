@@ -13,6 +13,7 @@ from karat.explainers.crossing import BLOCK, blocks, crossed_matrices
 from karat.explainers.modality.pid import Information, pid
 from karat.kernel.attribution import Attribution
 from karat.kernel.card import Card
+from karat.kernel.target import distinct
 from karat.probe.session import Session
 
 
@@ -63,7 +64,7 @@ class Pid:
 
     def __call__(self, session: Session) -> list[Attribution]:
         members = blocks(session, self.batch, self.card.name)
-        said = [sorted({session.targets[i] for i in block}) for block in members]
+        said = [distinct(session.targets[i] for i in block) for block in members]
         asked = [(answer, block) for block, answers in zip(members, said, strict=True) for answer in answers]
         matrices = iter(crossed_matrices(session, Asking(value=self.value), asked))
         found = []

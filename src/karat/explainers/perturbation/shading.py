@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from karat.kernel.errors import BadInput
+from karat.kernel.target import TargetLike
 from karat.kernel.typing import Keep, Values
 from karat.models.torch_model import TorchModel
 from karat.probe.coalitions import Kind, ModelGame, log_odds
@@ -61,7 +62,7 @@ class Shading:
         from karat.probe.hooks import evaluating
 
         rows: list[Any] = []
-        targets: list[str] = []
+        targets: list[TargetLike] = []
         for block, shade in zip(blocks, shades, strict=True):
             game = self.games[block.game]
             mixed = self.session.games.mixed(model, game.index)

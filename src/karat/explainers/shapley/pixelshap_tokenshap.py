@@ -97,7 +97,8 @@ def same_answer(session: Session, asked: Sequence[ModelGame]) -> Evaluator:
         for block in blocks:
             setting = asked[block.game].setting
             samples += setting.altered(block.visual_keep, block.text_keep)
-            targets += [setting.target] * len(block.visual_keep)
+            text = setting.target if isinstance(setting.target, str) else setting.target.text
+            targets += [text] * len(block.visual_keep)
         given = session.model.answer(samples)
         return np.array([cosine(a, b) for a, b in zip(given, targets, strict=True)])
 
