@@ -226,5 +226,5 @@ def test_labelled_players_score_the_mean_of_their_pixels() -> None:
 
 def test_defaults_are_those_of_the_paper() -> None:
     protocol = Synergy()
-    assert (protocol.steps, protocol.zero, protocol.radius, protocol.background) == (11, "blur", 30.0, 6)
+    assert (protocol.steps, protocol.absence, protocol.radius, protocol.background) == (11, "blur", 30.0, 6)
     assert [card.name for card in protocol.scores][:3] == ["f_syn", "srg_visual", "srg_text"]
