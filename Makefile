@@ -2,7 +2,9 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-INSTALL := $(BIN)/python -m pip install --constraint constraints.txt --editable
+# An index of PyTorch builds to prefer, such as its CPU builds where there is no GPU: they are 4 GB smaller.
+TORCH_INDEX ?=
+INSTALL := $(BIN)/python -m pip install $(addprefix --extra-index-url ,$(TORCH_INDEX)) --constraint constraints.txt --editable
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export NO_MKDOCS_2_WARNING := 1
 
@@ -17,7 +19,7 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 # One stamp for each set of packages. What is there already is not fetched again.
-$(VENV)/.demo $(VENV)/.test $(VENV)/.dev $(VENV)/.bench $(VENV)/.faults: $(VENV)/.%: pyproject.toml constraints.txt | $(BIN)/python
+$(VENV)/.demo $(VENV)/.test $(VENV)/.dev $(VENV)/.dist $(VENV)/.bench $(VENV)/.faults: $(VENV)/.%: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Installing what '$*' needs into $(VENV). The first time, PyTorch and its libraries take minutes to download ..."
 	$(INSTALL) '.[$*]'
 	@touch $@
@@ -33,8 +35,8 @@ test: $(VENV)/.test
 check: lint types rooms test docs
 
 lint: $(VENV)/.dev
-	$(BIN)/ruff check src tests benchmarks
-	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/ruff check src tests benchmarks tools
+	$(BIN)/ruff format --check src tests benchmarks tools
 
 types: $(VENV)/.dev
 	$(BIN)/mypy
@@ -45,6 +47,10 @@ rooms: $(VENV)/.dev
 docs: $(VENV)/.dev
 	$(BIN)/mkdocs build --strict --quiet --site-dir build/site
 
+# Builds sdist and wheel into dist/, and tries the wheel without this checkout.
+dist: $(VENV)/.dist
+	$(BIN)/python tools/dist.py
+
 # Side by side with peers, three rounds in turns; writes docs/benchmarks.md. An hour or so; not part of check.
 bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/run.py
@@ -54,4 +60,4 @@ faults: $(VENV)/.faults
 	$(BIN)/python -m pytest -q -p no:cacheprovider tests/faults tests/engine/test_ray.py
 
 clean:
-	rm -rf $(VENV) build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

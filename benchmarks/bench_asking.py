@@ -29,7 +29,7 @@ from karat.kernel.sample import Sample
 from karat.models import load_model
 from karat.models.classifier import classifier
 from karat.models.preprocessing import Preprocessing
-from karat.probe import Game, Session, Absence, shapley
+from karat.probe import Absence, Game, Session, shapley
 from karat.probe.estimators import kernelshap, permutation, regression
 from karat.probe.evaluator import Evaluator
 from karat.probe.exact import coalitions, shapley_interactions, shapley_values
@@ -126,7 +126,7 @@ def pairwise_loop(session: Session, pairs: list[tuple[int, int]], samples: int, 
 
     For each pair: contexts of random size without the pair, v(S+p+t) - v(S+p) - v(S+t) + v(S). (pairs, samples).
     """
-    game = session.game(0, absence=zero, value="logit")
+    game = session.game(0, absence=absence, value="logit")
     model = session.torch_model
     rng = np.random.default_rng(0)
     setting = game.setting

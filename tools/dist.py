@@ -1,6 +1,7 @@
 """Builds the release and tries it as a stranger would: `make dist`.
 
     python tools/dist.py [--out dist]
+    RELEASE_TAG=v1.2.3 python tools/dist.py      # refused unless 1.2.3 is the version
 
 The sdist and the wheel made from it are checked (twine, names and bytes of every file), then the wheel is installed
 into an empty environment that borrows the dependencies of the running one, but not this checkout, and the commands
@@ -142,7 +143,12 @@ def try_commands(binaries: Path, folder: Path, environment: dict[str, str]) -> N
             raise Refused(f"{title} did not write {result}.")
 
 
-def release(out: Path) -> None:
+def check_tag(tag: str, version: str) -> None:
+    if tag != f"v{version}":
+        raise Refused(f"the tag is {tag}, but the version is {version}: tag v{version}, or change __version__.")
+
+
+def release(out: Path, tag: str | None) -> None:
     for old in (*out.glob(f"{PACKAGE}-*.whl"), *out.glob(f"{PACKAGE}-*.tar.gz")):
         old.unlink()
     tracked = call(["git", "ls-files", "-z"]).rstrip("\0").split("\0")
@@ -150,6 +156,9 @@ def release(out: Path) -> None:
     # The wheel is made from the sdist, with the tools of the running environment, so that nothing is fetched.
     call([sys.executable, "-m", "build", "--no-isolation", "--outdir", str(out), str(ROOT)])
     sdist, wheel = one(out, f"{PACKAGE}-*.tar.gz"), one(out, f"{PACKAGE}-*.whl")
+    version = wheel.name.split("-")[1]
+    if tag is not None:
+        check_tag(tag, version)
     print(call([sys.executable, "-m", "twine", "--no-color", "check", "--strict", str(sdist), str(wheel)]).strip())
     files = wheel_files(wheel)
     check_sdist(sdist, tracked)
@@ -162,10 +171,10 @@ def release(out: Path) -> None:
         home.mkdir()
         binaries = install(wheel, place)
         environment = clean_environment(home)
-        version = check_origin(binaries / "python", place, folder, environment)
+        inside = check_origin(binaries / "python", place, folder, environment)
         stated = call([str(binaries / PACKAGE), "--version"], cwd=folder, env=environment).split()[-1]
-        if not stated == version == wheel.name.split("-")[1]:
-            raise Refused(f"--version says {stated}, the package {version}, the wheel is {wheel.name}.")
+        if not stated == inside == version:
+            raise Refused(f"--version says {stated}, __version__ is {inside}, the wheel is {wheel.name}.")
         try_commands(binaries, folder, environment)
     print(f"\n{PACKAGE} {version} is ready in {out}.")
 
@@ -174,7 +183,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--out", type=Path, default=ROOT / "dist", help="where sdist and wheel go")
     try:
-        release(parser.parse_args().out.resolve())
+        release(parser.parse_args().out.resolve(), os.environ.get("RELEASE_TAG"))
     except Refused as error:
         print(f"make dist: {error}", file=sys.stderr)
         return 1

@@ -64,3 +64,10 @@ def test_a_command_that_fails_shows_its_whole_output(dist: ModuleType) -> None:
     script = "import sys; print('out', flush=True); print('err', file=sys.stderr); sys.exit(3)"
     with pytest.raises(dist.Refused, match="ended with 3:\nout\nerr"):
         dist.call([sys.executable, "-c", script])
+
+
+@pytest.mark.parametrize("tag", ["0.2.0", "v0.2.1", "v0.2.0-rc1", "release", ""])
+def test_a_tag_that_is_not_the_version_is_refused(dist: ModuleType, tag: str) -> None:
+    dist.check_tag("v0.2.0", "0.2.0")
+    with pytest.raises(dist.Refused, match=r"tag v0\.2\.0"):
+        dist.check_tag(tag, "0.2.0")

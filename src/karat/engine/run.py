@@ -77,7 +77,7 @@ def run(
         store.write_json("manifest.json", _manifest(planned))
         chosen = workers if engine == "ray" else _workers(workers, jobs)
         with show or Silent() as shown:
-            log = Log(store, shown, planned, jobs, chosen)
+            log = Log(store, shown, planned, jobs, chosen, racing=until is not None)
             if caution:
                 log("warning", text=caution)
             for damaged in finished.damaged():
@@ -116,6 +116,7 @@ def _conclude(planned: Plan, finished: Run, log: Log) -> None:
     conclude, compare = (getattr(planned.protocol, name, None) for name in ("findings", "paper"))
     if conclude is None:
         return
+    log.phase("working out the findings")
     findings: list[dict[str, Any]] = []
     try:
         findings += [finding.plain() for finding in conclude(finished)]
@@ -146,7 +147,7 @@ def _follow(reports: Iterator[Report], log: Log) -> list[str]:
             log("warning", text=report.value)
         else:
             given_up.append(f"{title(report.job)}: {report.value}.")
-            log("job_failed", title=title(report.job), reason=report.value)
+            log.lost(report.job, report.value)
     return given_up
 
 
