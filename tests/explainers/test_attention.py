@@ -30,7 +30,7 @@ def matrices(key: str, i: int) -> tuple[list[Any], list[Any], list[Any], list[An
     assert layout is not None
     if layout.readout is None:
         return attention, gradients, values, slopes, list(layout.visual or ())
-    count = len(adapter.answer_tokens(target)) if "text" in adapter.capabilities else 1
+    count = len(adapter.target_tokens(target).numbers) if "text" in adapter.capabilities else 1
     return attention, gradients, values, slopes, list(range(layout.readout, layout.readout + count))
 
 

@@ -38,7 +38,7 @@ def test_an_image_with_the_question_of_another(llava: Any) -> None:
             assert matrix[j, k] == pytest.approx(
                 float(llava.readout(llava.encode([crossed]), ["2"])[0].detach()), abs=1e-4
             )
-    assert session.cost.looks.made <= 3 + 6  # features of an image serve its other questions
+    assert session.cost.images.made <= 3 + 6  # features of an image serve its other questions
 
 
 def test_a_lone_sample_is_never_left_over() -> None:

@@ -97,7 +97,7 @@ def test_a_directory_is_loaded_as_it_was_saved(kind: str, tmp_path: Path) -> Non
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if FAMILIES[kind].positions == "grid"])
 def test_positions_equal_transformers(kind: str) -> None:
     """Rows of different lengths, padded inside the sequence: position of every real token, image rows and columns."""
-    from karat.models.vlm_sequence import on_grid
+    from karat.models.vlm_decoder import grid_positions
 
     built = model(kind)
     inputs = built.encode(tiny_vlms.samples(kind))
@@ -105,7 +105,7 @@ def test_positions_equal_transformers(kind: str) -> None:
     seen = torch.ones_like(numbers)
     seen[:, list(built.layout(inputs).text)] = inputs.token_keep.long()
     layout = built.layout(inputs)
-    ours = on_grid(seen, layout.visual, layout.grid)
+    ours = grid_positions(seen, layout.visual, layout.grid)
     merge, (rows, columns) = built.config.vision_config.spatial_merge_size, layout.grid
     grid = torch.tensor([[1, rows * merge, columns * merge]] * len(numbers))
     kind_of_token = (numbers == built.config.image_token_id).int()

@@ -14,7 +14,7 @@ from karat.kernel.errors import BadInput
 
 if TYPE_CHECKING:
     from karat.engine.check import Checked
-    from karat.kernel.roles import Model, ModelRecipe
+    from karat.kernel.roles import Model
     from karat.kernel.sample import Sample
 
 
@@ -53,6 +53,7 @@ def check(
     from PIL import Image as Pillow
 
     from karat.engine.check import check_model, grid_picture
+    from karat.kernel.roles import DescribesInput, plays
     from karat.models import recipe
 
     parameters = {}
@@ -64,7 +65,8 @@ def check(
     loaded, sample, checked = check_model(str(model), image, text, answer, **parameters)
     if checked.grid is not None:
         Pillow.fromarray(grid_picture(sample.image, checked)).save(picture)
-    _show(loaded, sample, checked, picture, _seen(recipe(str(model), **parameters)))
+    origin = recipe(str(model), **parameters)
+    _show(loaded, sample, checked, picture, origin.sees() if plays(origin, DescribesInput) else None)
     if laws:
         _try_laws(loaded, sample, checked.answer)
 
@@ -73,21 +75,16 @@ def _check_spec(spec: str, settings: list[str]) -> None:
     """Every name, every parameter, every model–explainer pair."""
     from karat.engine.plan import plan
     from karat.engine.resolve import read_spec
+    from karat.kernel.roles import DescribesInput, plays
 
     wanted = read_spec(spec_path(spec), settings)
     planned = plan(wanted)
     show_plan(planned, str(RUNS / wanted.name), None)
     for recipe in planned.models:
-        if seen := _seen(recipe):
-            typer.echo(f"{recipe.label} sees {seen}")
+        name = recipe.label
+        if plays(recipe, DescribesInput):
+            typer.echo(f"{name} sees {recipe.sees()}")
     typer.echo(f"{spec} is sound.")
-
-
-def _seen(recipe: ModelRecipe) -> str | None:
-    """How images are shown to the model, where its recipe says."""
-    from karat.kernel.roles import Sees, plays
-
-    return recipe.sees if plays(recipe, Sees) else None
 
 
 def _try_laws(model: Model, sample: Sample, answer: str) -> None:

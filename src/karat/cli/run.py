@@ -114,7 +114,7 @@ def show_plan(planned: Plan, where: str, workers: int | None) -> None:
     from karat.engine.forecast import forecast
     from karat.engine.plan import missing_extras
     from karat.kernel.registry import label
-    from karat.kernel.roles import Fetches, plays
+    from karat.kernel.roles import FetchesWeights, plays
     from karat.results.run import Run
     from karat.results.store import Store
 
@@ -140,8 +140,8 @@ def show_plan(planned: Plan, where: str, workers: int | None) -> None:
         typer.echo(f"missing: {text}")
     for recipe in planned.models:
         name = recipe.label
-        if plays(recipe, Fetches) and recipe.to_fetch:
-            typer.echo(f"to fetch: {name}: {recipe.to_fetch}")
+        if plays(recipe, FetchesWeights) and (address := recipe.to_fetch()) is not None:
+            typer.echo(f"to fetch: {name}: {address}")
     if planned.unserved:
         raise BadInput(
             f"as it stands the run would be refused: no model here can serve {', '.join(planned.unserved)}. "

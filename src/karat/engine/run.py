@@ -21,7 +21,7 @@ from karat.kernel.card import Card
 from karat.kernel.cell import Job
 from karat.kernel.errors import BadInput, RunFailed
 from karat.kernel.registry import facts, label
-from karat.kernel.roles import Concludes, FromPaper, MechanismKnown, ModelRecipe, Writes, plays
+from karat.kernel.roles import Concludes, FromPaper, KnowsMechanism, ModelRecipe, Writes, plays
 from karat.kernel.spec import Spec
 from karat.results.facts import PARTS
 from karat.results.run import Run
@@ -187,7 +187,7 @@ def _manifest(planned: Plan) -> dict[str, Any]:
 
 
 def _mechanism(recipe: ModelRecipe) -> str | None:
-    return recipe.mechanism if plays(recipe, MechanismKnown) else None
+    return recipe.mechanism if plays(recipe, KnowsMechanism) else None
 
 
 def _about(card: Card) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from karat.kernel.roles import Benchmark, ChoosesTargets, Dataset, Explainer, Mo
 from karat.kernel.row import Outcomes
 from karat.kernel.sample import Sample
 from karat.kernel.typing import Values
-from karat.models.batching import alike
+from karat.models.batching import encodable_runs
 from karat.probe.session import Session
 from karat.results.shard import CellResult, ShardResult
 
@@ -147,7 +147,7 @@ def _asked(plan: Plan, model: Model, samples: Sequence[Sample], lost: str = "") 
     A protocol may choose what is explained (`targets`); otherwise it is the model's own answer. What is `lost` (see
     `Care`) is not asked about at all.
     """
-    runs = alike(model, samples)
+    runs = encodable_runs(model, samples)
     if len(runs) > 1:
         for run in runs:
             yield from _asked(plan, model, run, lost)

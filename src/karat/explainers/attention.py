@@ -18,6 +18,7 @@ from karat.kernel.attribution import Attribution
 from karat.kernel.card import Card
 from karat.kernel.constraints import checked
 from karat.kernel.errors import BadInput
+from karat.models.targets import explained_positions
 from karat.models.torch_model import AnswersByToken, Layout, TorchModel
 from karat.probe.request import Request
 from karat.probe.session import Session
@@ -206,7 +207,7 @@ class Gar(AttentionRows):
                 f"the layers of {session.model.name!r} have different numbers of heads."
             )
         drop = _discard(session, self.card.name, self.discard_ratio, layers[-1].queries)
-        drop = replace(drop, guard=None) if released else drop
+        drop = replace(drop, guards=None) if released else drop
         row = answer_rows(session, self.card.name, layers[-1])
         return discarding(layers, row, mean_then_positive, drop, released)
 
@@ -265,8 +266,8 @@ def token_sequence(session: Session, name: str) -> tuple[Layout, tuple[int, ...]
 def answer_rows(session: Session, name: str, layer: Heads) -> Tensor:
     """(n, L) how much each row of the sequence stands for the answer; sums to 1.
 
-    The class or readout token; the mean over the patches where the model averages them; for answers of several tokens
-    the positions that predicted them, each of which has seen the answer up to there (fsyn2026 A.2).
+    The class or readout token; the mean over the patches where the model averages them; the positions that predict the
+    tokens of the target's span, each of which has seen what was said up to there (fsyn2026 A.2).
     """
     import torch
 
@@ -275,15 +276,19 @@ def answer_rows(session: Session, name: str, layer: Heads) -> Tensor:
     if layout.readout is None:
         row[:, list(visual)] = 1 / len(visual)
         return row
-    for i, tokens in enumerate(_answer_lengths(session)):
-        row[i, layout.readout : layout.readout + tokens] = 1 / tokens
+    for i, positions in enumerate(explained_positions(session.model, layout, session.targets)):
+        row[i, list(positions)] = 1 / len(positions)
     return row
 
 
 def _discard(session: Session, name: str, ratio: float, length: int) -> Discard:
     from karat.explainers.attention_rollout import Discard
 
-    return Discard(ratio, present_tokens(session, length), token_sequence(session, name)[0].readout)
+    layout, _ = token_sequence(session, name)
+    guards = None
+    if layout.readout is not None:
+        guards = [positions.start for positions in explained_positions(session.model, layout, session.targets)]
+    return Discard(ratio, present_tokens(session, length), guards)
 
 
 def present_tokens(session: Session, length: int) -> Tensor:
@@ -295,16 +300,9 @@ def present_tokens(session: Session, length: int) -> Tensor:
     if layout.text is not None and inputs.token_keep is not None:
         present[:, list(layout.text)] = inputs.token_keep
     if layout.readout is not None and isinstance(session.model, AnswersByToken):
-        for i, tokens in enumerate(_answer_lengths(session)):
-            present[i, layout.readout + tokens :] = False
+        for i, positions in enumerate(explained_positions(session.model, layout, session.targets)):
+            present[i, positions.stop :] = False
     return present
-
-
-def _answer_lengths(session: Session) -> list[int]:
-    model = session.model
-    if not isinstance(model, AnswersByToken):
-        return [1] * len(session.samples)
-    return [len(model.answer_tokens(target)) for target in session.targets]
 
 
 def check_finite(name: str, row: Tensor, heads: dict[str, Heads]) -> None:

@@ -44,13 +44,13 @@ def mean_then_positive(weights: Tensor, of: Heads, rows: Tensor) -> Tensor:
 class Discard:
     """Drop the lowest `ratio` of all pairs (query, key) of a layer.
 
-    Pairs are those of tokens that are there (`present`, (n, L)) and may look at each other; `guard` is the position
-    whose look at itself is never dropped.
+    Pairs are those of tokens that are there (`present`, (n, L)) and may look at each other; `guards` is, for every
+    sample, the position whose look at itself is never dropped.
     """
 
     ratio: float
     present: Tensor
-    guard: int | None
+    guards: Sequence[int] | None
 
 
 def read(layer: Heads, row: Tensor, fuse: Fuse) -> Tensor:
@@ -135,8 +135,9 @@ def _thinned(layer: Heads, slopes: Heads, fuse: Fuse, drop: Discard, every_pair:
         if (count := int(drop.ratio * len(values))) > 0:
             values.partition(count - 1)  # in place: torch's kthvalue would take five times the memory
             limit = float(values[count - 1])
-            guarded = None if drop.guard is None else fused[i, drop.guard, drop.guard].clone()
+            guard = None if drop.guards is None else drop.guards[i]
+            guarded = None if guard is None else fused[i, guard, guard].clone()
             fused[i].masked_fill_((fused[i] <= limit) & pairs[i], 0.0)
-            if guarded is not None:
-                fused[i, drop.guard, drop.guard] = guarded
+            if guard is not None and guarded is not None:
+                fused[i, guard, guard] = guarded
     return fused

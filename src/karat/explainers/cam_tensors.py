@@ -17,8 +17,8 @@ from karat.explainers.patched_forward import patched_forward
 from karat.explainers.to_attribution import wide
 from karat.models.torch_model import ArrangesVision
 from karat.probe import Trace, trace
-from karat.probe.inputs import take
 from karat.probe.hooks import evaluating
+from karat.probe.inputs import take
 from karat.probe.session import Session
 
 FACTORS = (0.9, 1.0, 1.1)  # multiply the normalised pixels, as pytorch-grad-cam does

@@ -17,7 +17,8 @@ from karat.explainers.to_attribution import WHOLE, frame_of, over_image
 from karat.kernel.attribution import Attribution
 from karat.kernel.constraints import checked
 from karat.kernel.errors import BadInput
-from karat.kernel.roles import ChecksBudget
+from karat.kernel.roles import ChecksBudget, plays
+from karat.kernel.target import TargetLike
 from karat.kernel.typing import Map, Space, Values
 from karat.probe import exact
 from karat.probe.absence import Absence, TextAbsence, VisualAbsence
@@ -71,7 +72,7 @@ def game_of(
     parameters: Coalitional,
     visual: VisualSpec = None,
     absence: Absence | None = None,
-    target: str | None = None,
+    target: TargetLike | None = None,
     question: int | None = None,
 ) -> ModelGame:
     """The game of one sample; `visual` and `absence` take the place of what the parameters say."""
@@ -114,7 +115,7 @@ def player_counts(session: Session, parameters: Coalitional) -> list[tuple[int, 
 
 def affordable(explainer: object, games: list[ModelGame]) -> list[ModelGame]:
     """The games, or an error for the first that the explainer refuses."""
-    if isinstance(explainer, ChecksBudget):
+    if plays(explainer, ChecksBudget):
         for game in games:
             if reason := explainer.refuses(game.n_visual, game.n_text):
                 raise BadInput(reason)

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from karat.explainers.coalitional import Coalitional, game_of
 from karat.kernel.errors import BadInput
+from karat.kernel.target import TargetLike
 from karat.probe.session import Session
 
 Matrix = npt.NDArray[np.float64]  # (N, N): image, question
@@ -17,7 +18,7 @@ BLOCK = "block"  # the note in which the first sample of a block carries the blo
 
 
 def cross_values(
-    session: Session, parameters: Coalitional, triples: Sequence[tuple[str, int, int]]
+    session: Session, parameters: Coalitional, triples: Sequence[tuple[TargetLike, int, int]]
 ) -> npt.NDArray[np.float64]:
     """Values of (answer, image, question) triples, in full batches; known ones come out of memory."""
     requests = []
@@ -28,7 +29,7 @@ def cross_values(
 
 
 def cross_matrices(
-    session: Session, parameters: Coalitional, answers: Sequence[tuple[str, Sequence[int]]]
+    session: Session, parameters: Coalitional, answers: Sequence[tuple[TargetLike, Sequence[int]]]
 ) -> list[Matrix]:
     """For each (answer, samples) its values (N, N) on the image of one with the question of another."""
     triples = [(target, j, k) for target, members in answers for j in members for k in members]

@@ -22,6 +22,7 @@ from karat.kernel.attribution import Attribution
 from karat.kernel.card import Card
 from karat.kernel.constraints import checked
 from karat.kernel.errors import BadInput
+from karat.kernel.target import TargetLike, distinct
 from karat.probe.absence import VisualAbsence
 from karat.probe.session import Session
 
@@ -137,7 +138,7 @@ def background_values(session: Session, batch: int, value: ValueKind) -> tuple[A
 
     Nothing present is the mean prediction, over the samples as they are.
     """
-    triples: list[tuple[str, int, int]] = []
+    triples: list[tuple[TargetLike, int, int]] = []
     sizes = []
     for members in blocks(session, batch, "InterSHAP"):
         for i in members:
@@ -247,13 +248,15 @@ class Pid:
         return made
 
 
-def _block_tables(session: Session, size: int, value: ValueKind, name: str) -> Iterator[tuple[range, list[str], Array]]:
+def _block_tables(
+    session: Session, size: int, value: ValueKind, name: str
+) -> Iterator[tuple[range, list[TargetLike], Array]]:
     """Each block, the answers that the model gave in it, and their values (N, N, answers): image, question, answer.
 
     All blocks are asked for together.
     """
     members = blocks(session, size, name)
-    answers = [sorted({session.targets[i] for i in block}) for block in members]
+    answers = [distinct(session.targets[i] for i in block) for block in members]
     pairs = [(answer, block) for block, given in zip(members, answers, strict=True) for answer in given]
     matrices = iter(cross_matrices(session, Coalitional(value=value), pairs))
     for block, given in zip(members, answers, strict=True):

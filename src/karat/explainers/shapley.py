@@ -201,7 +201,8 @@ def answer_likeness(session: Session, games: Sequence[ModelGame]) -> Evaluator:
         for block in blocks:
             setting = games[block.game].setting
             samples += setting.altered(block.visual_keep, block.text_keep)
-            targets += [setting.target] * len(block.visual_keep)
+            text = setting.target if isinstance(setting.target, str) else setting.target.text
+            targets += [text] * len(block.visual_keep)
         answers = session.model.answer(samples)
         return np.array([cosine(answer, target) for answer, target in zip(answers, targets, strict=True)])
 

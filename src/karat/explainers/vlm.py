@@ -137,8 +137,9 @@ class Biased(Protocol):
 @dataclass(frozen=True)
 @checked
 class Tam:
-    """Activation of token c at a position: ReLU(logit of c there). The map of the answer's token `token` is that at the
-    visual tokens; its text scores those at the question and at earlier answer tokens.
+    """Activation of token c at a position: ReLU(logit of c there). The map of the target's token `token`, counted from
+    the start of its span, is that at the visual tokens; its text scores those at the question and at all that was said
+    before.
 
     Estimated causal inference: earlier tokens have maps of their own; their mean, weighted by the answer's text scores,
     is fitted to the map by least squares and taken away. Then image and text are brought to [0, 1] together, and the
@@ -177,15 +178,17 @@ class Tam:
         assert layout.readout is not None
         assert inputs.tokens is not None
         assert inputs.token_keep is not None
-        answer = decoder.answer_tokens(session.targets[i])
-        if self.token >= len(answer):
+        tokens = decoder.target_tokens(session.targets[i])
+        if self.token >= len(tokens.explained):
             raise BadInput(
-                f"{self.card.name}: the answer {session.targets[i]!r} has {len(answer)} tokens; got token={self.token}."
+                f"{self.card.name}: the target {str(session.targets[i])!r} has {len(tokens.explained)} tokens; got "
+                f"token={self.token}."
             )
+        turn = tokens.first + self.token  # how many tokens of the answer come before
         question = [int(number) for number in inputs.tokens[i][inputs.token_keep[i]]]
-        places = [*layout.text[: len(question)], *range(layout.readout + 1, layout.readout + 1 + self.token)]
-        earlier, target = [*question, *answer[: self.token]], answer[self.token]
-        if self.variant == "released" and self.token == 0:
+        places = [*layout.text[: len(question)], *range(layout.readout + 1, layout.readout + 1 + turn)]
+        earlier, target = [*question, *tokens.numbers[:turn]], tokens.numbers[turn]
+        if self.variant == "released" and turn == 0:
             places, earlier, target = [], [], question[0]
         # (visual + earlier text, earlier tokens + target): how strongly each position says each token
         activations = _activations(states, [*layout.visual, *places], [*earlier, target], head)

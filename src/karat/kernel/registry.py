@@ -10,17 +10,18 @@ import dataclasses
 import importlib
 import inspect
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from importlib.metadata import entry_points
-from typing import Any
+from typing import Any, TypeVar
 
 from karat.kernel.card import Card, Carded, Kind
 from karat.kernel.errors import BadInput, Faults, UnknownName
 from karat.kernel.identity import canonical
-from karat.kernel.roles import Described, Labelled, plays
+from karat.kernel.roles import Labelled, StatesFacts, plays
 from karat.kernel.typing import Scalar
 
+T = TypeVar("T")
 ROOMS: dict[Kind, str] = {
     "dataset": "karat.datasets",
     "model": "karat.models",
@@ -69,15 +70,20 @@ def find(kind: Kind, name: str) -> type[Carded]:
 
 def build(kind: Kind, name: str, parameters: dict[str, Any]) -> Any:
     """An instance with checked parameters: unknown ones and wrong types are answered with what would be right."""
-    cls = find(kind, name)
-    fields = {field.name: field for field in dataclasses.fields(cls)}
+    return checked(find(kind, name), name, parameters)
+
+
+def checked(cls: Callable[..., T], name: str, parameters: dict[str, Any]) -> T:
+    """An instance of a dataclass, or every fault of its parameters; `name` is how messages call it."""
+    kind: Any = cls
+    fields = {field.name: field for field in dataclasses.fields(kind)}
     unknown = [str(UnknownName(f"parameter of {name}", key, fields)) for key in parameters if key not in fields]
     from pydantic import TypeAdapter, ValidationError  # 0.1 s that `karat --help` need not pay
 
     from karat.kernel.spec import problems
 
     try:
-        part = TypeAdapter(cls).validate_python({key: value for key, value in parameters.items() if key in fields})
+        part: T = TypeAdapter(kind).validate_python({key: value for key, value in parameters.items() if key in fields})
     except ValidationError as error:
         raise Faults(name, unknown + problems(error)) from None
     if unknown:
@@ -101,7 +107,7 @@ def facts(thing: Any) -> dict[str, Scalar]:
 
     Parameters that are no plain values stand as text; those that have parameters themselves, with a dot.
     """
-    own = thing.facts if plays(thing, Described) else {}
+    own = thing.facts if plays(thing, StatesFacts) else {}
     card = thing.card
     known = {"name": card.name, "family": card.family, "is_control": card.is_control}
     return {**known, **dict(_parameters(thing)), **own}

@@ -16,6 +16,7 @@ from karat.kernel.claim import Comparison
 from karat.kernel.finding import Finding
 from karat.kernel.row import Outcomes
 from karat.kernel.sample import Sample
+from karat.kernel.target import TargetLike
 from karat.kernel.typing import Scalar, Values
 
 if TYPE_CHECKING:
@@ -36,8 +37,8 @@ class Model(Protocol):
     def mechanism(self) -> str | None: ...
 
     def answer(self, samples: Sequence[Sample]) -> list[str]: ...
-    def score(self, samples: Sequence[Sample], answers: Sequence[str]) -> Values:
-        """Probability of each answer on its sample."""
+    def score(self, samples: Sequence[Sample], targets: Sequence[TargetLike], /) -> Values:
+        """Probability of each target on its sample. A model that does not answer token by token is given texts."""
         ...
 
 
@@ -53,6 +54,12 @@ class ModelRecipe(Protocol):
     @property
     def revision(self) -> str:
         """Changes whenever the same parameters would load other weights or run other code."""
+        ...
+
+    @property
+    def facts(self) -> Mapping[str, Scalar]:
+        """What the model is made of, by name: `family`, and whatever tells it from its like (variant, seed, dose,
+        path...). They become columns of a run's rows, so that no code reads a label."""
         ...
 
     def load(self) -> Model: ...
@@ -82,7 +89,6 @@ class Explainer(Protocol[S_contra]):
         ...
 
 
-@runtime_checkable
 class ChecksBudget(Protocol):
     """An explainer whose budget must grow with the players of a sample: whether it is enough is known without a model.
 
@@ -145,13 +151,13 @@ def plays(thing: object, role: type[R]) -> TypeGuard[R]:
 
 
 class Labelled(Protocol):
-    """A part with a better name for tables than its registered one with parameters."""
+    """A part with a better name for tables than its registered name and parameters: `gridprog.pure`."""
 
     @property
     def label(self) -> str: ...
 
 
-class Described(Protocol):
+class StatesFacts(Protocol):
     """A part that says what it is made of (family, variant, seed, dose): columns for code, beside its label."""
 
     @property
@@ -175,7 +181,7 @@ class CountsPasses(Protocol):
 class ChoosesTargets(Protocol):
     """A protocol that chooses what is explained of each sample; by default it is the model's own answer."""
 
-    def targets(self, session: Any, /) -> Sequence[str]: ...
+    def targets(self, session: Any, /) -> Sequence[TargetLike]: ...
 
 
 class HasControls(Protocol):
@@ -205,36 +211,38 @@ class Writes(Protocol):
     def writes(self, run: Results, /) -> Mapping[str, str]: ...
 
 
-class MechanismKnown(Protocol):
-    """A recipe that knows, before loading, how its model reasons."""
+class KnowsMechanism(Protocol):
+    """A recipe that knows how its model reasons ("reasons", "matches_words", ...) before it is loaded."""
 
     @property
     def mechanism(self) -> str | None: ...
 
 
-class Sees(Protocol):
-    """A recipe that can say how images are shown to its model."""
-
-    @property
-    def sees(self) -> str | None: ...
-
-
-class Fetches(Protocol):
-    """A recipe that has something to download first, and says what; None where all is here."""
-
-    @property
-    def to_fetch(self) -> str | None: ...
-
-
-class Placed(Protocol):
-    """A recipe whose model asks for a device: "cpu", "cuda", "auto"."""
+class RunsOnDevice(Protocol):
+    """A recipe that says where its model computes: "cpu", "cuda", "cuda:1", or "auto" for all there is."""
 
     @property
     def device(self) -> str: ...
 
 
-class Resourceful(Protocol):
-    """A recipe that asks a cluster for resources of its own, by name."""
+class HoldsResources(Protocol):
+    """A recipe whose model holds more of a machine than a core and its device, e.g. {"GPU": 0.5} or {"licence": 1}."""
 
     @property
     def resources(self) -> Mapping[str, float]: ...
+
+
+class DescribesInput(Protocol):
+    """A recipe that knows how images are shown to its model, without loading it."""
+
+    def sees(self) -> str:
+        """For `karat check`: "the whole image at 224×224 (bicubic), mean 0.5, 0.5, 0.5, std 0.5, 0.5, 0.5"."""
+        ...
+
+
+class FetchesWeights(Protocol):
+    """A recipe whose weights may have to come from the network."""
+
+    def to_fetch(self) -> str | None:
+        """What must be fetched before the model can be loaded, in words; None where all is here."""
+        ...

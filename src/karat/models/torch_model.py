@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from karat.kernel.roles import Model
 from karat.kernel.sample import Sample
+from karat.kernel.target import TargetLike
+from karat.kernel.typing import Span
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -75,12 +77,13 @@ class TorchModel(Model, Protocol):
         ...
 
     def encode(self, samples: Sequence[Sample]) -> Inputs: ...
-    def readout(self, inputs: Inputs, answers: Sequence[str]) -> Tensor:
-        """(n,) the raw score (logit) of each answer, differentiable."""
+    def readout(self, inputs: Inputs, targets: Sequence[TargetLike], /) -> Tensor:
+        """(n,) the raw score (logit) of each target, differentiable. Models that answer as a whole are given texts;
+        those that answer token by token give the sum over the tokens of the target's span, given its context."""
         ...
 
-    def log_probability(self, inputs: Inputs, answers: Sequence[str]) -> Tensor:
-        """(n,) log-probability of each answer; joint over its tokens for autoregressive models."""
+    def log_probability(self, inputs: Inputs, targets: Sequence[TargetLike], /) -> Tensor:
+        """(n,) log-probability of each target: of its span, given its context."""
         ...
 
     def layout(self, inputs: Inputs) -> Layout: ...
@@ -133,6 +136,23 @@ class SizesBatches(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class TargetTokens:
+    """What a model is made to say for a target: `numbers` are the tokens up to the end of its span, of which those from
+    `first` on are explained. The token at place k is predicted at position `Layout.readout` + k of the sequence."""
+
+    numbers: tuple[int, ...]
+    first: int = 0
+
+    @property
+    def context(self) -> tuple[int, ...]:
+        return self.numbers[: self.first]
+
+    @property
+    def explained(self) -> tuple[int, ...]:
+        return self.numbers[self.first :]
+
+
 @runtime_checkable
 class ScoresAnswers(Protocol):
     """A torch model that scores every answer it has in one pass."""
@@ -160,8 +180,8 @@ class ListsLabels(Protocol):
 
 @runtime_checkable
 class AnswersByToken(Protocol):
-    """A torch model that answers token by token. After `Layout.readout` its sequence goes on with the answer, up to the
-    last token but one; every position is read by the same head."""
+    """A torch model that answers token by token. After `Layout.readout` its sequence goes on with what it is made to
+    say, up to the last token but one; every position is read by the same head."""
 
     @property
     def states(self) -> str:
@@ -173,6 +193,10 @@ class AnswersByToken(Protocol):
         """Dotted name of the map from states to logits over tokens."""
         ...
 
-    def answer_tokens(self, answer: str) -> tuple[int, ...]:
-        """Token numbers of an answer, as it would be generated."""
+    def token_spans(self, text: str) -> tuple[Span, ...]:
+        """The characters that each token of a text covers, as it would be generated. Those of `Target.token`."""
+        ...
+
+    def target_tokens(self, target: TargetLike) -> TargetTokens:
+        """What is said for a target, as it would be generated, and which of it is explained."""
         ...

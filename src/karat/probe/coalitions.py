@@ -19,6 +19,7 @@ import numpy.typing as npt
 from karat.kernel.errors import BadInput
 from karat.kernel.roles import Model
 from karat.kernel.sample import Sample
+from karat.kernel.target import TargetLike
 from karat.kernel.typing import Keep, Values
 from karat.models.torch_model import ReusesImage, TorchModel
 from karat.probe.absence import Absence
@@ -49,7 +50,7 @@ class Setting:
     """One game: a sample, the answer that is valued, who plays, and what absence means."""
 
     sample: Sample
-    target: str
+    target: TargetLike
     visual: VisualPlayers
     text: TextPlayers
     absence: Absence

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from karat.kernel.errors import BadInput
+from karat.kernel.target import TargetLike
 from karat.models.structure import attention_modules
 from karat.models.torch_model import ArrangesVision, Inputs, Layout, TorchModel
 from karat.probe.attention import AttentionWatch
@@ -20,7 +21,7 @@ from karat.probe.request import PIXELS, Request
 from karat.probe.trace import Recordings, Trace
 
 
-def record(model: TorchModel, inputs: Inputs, targets: Sequence[str], request: Request) -> Trace:
+def record(model: TorchModel, inputs: Inputs, targets: Sequence[TargetLike], request: Request) -> Trace:
     """A trace that stays open until its owner closes it: what a session shares among explainers."""
     return run(Forward.of(model, inputs, targets), request, create_graph=False)
 

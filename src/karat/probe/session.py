@@ -15,7 +15,9 @@ from karat.kernel.answers import Reading, read_answer
 from karat.kernel.errors import BadInput, CapabilityMissing
 from karat.kernel.identity import generator
 from karat.kernel.roles import Model
+from karat.kernel.row import Failure
 from karat.kernel.sample import Sample
+from karat.kernel.target import Target, TargetLike, plain
 from karat.kernel.typing import Keep, Values
 from karat.models.torch_model import Inputs, Layout, TorchModel
 from karat.probe.absence import Absence
@@ -66,9 +68,9 @@ class Session:
     Args:
         model: an adapter (`karat.load_model`, `karat.models`).
         samples: n samples.
-        targets: n texts to explain, or a function of the session that chooses them when they are first needed; by
-            default the model's own answers. Where a sample lists `choices`, that is what the model said up to the
-            choice it made (`read_answer`), `answers` the choice.
+        targets: what to explain of each, n texts or spans of them (`Target`), or a function of the session that chooses
+            them when they are first needed; by default the model's own answers. Where a sample lists `choices`, that is
+            the choice the model made (`read_answer`), in the context of what it said before.
         seed: of all random streams (`rng`).
         batch_size: rows of a forward pass.
 
@@ -91,7 +93,7 @@ class Session:
         self,
         model: Model,
         samples: Sequence[Sample],
-        targets: Sequence[str] | Callable[[Session], Sequence[str]] | None = None,
+        targets: Sequence[TargetLike] | Callable[[Session], Sequence[TargetLike]] | None = None,
         seed: int = 0,
         batch_size: int = 64,
     ) -> None:
@@ -102,38 +104,40 @@ class Session:
         self.cost = Cost()
         self._targets = targets if targets is None or callable(targets) else self._one_each(targets)
         self._expected = Request()
-        self._traces: list[tuple[tuple[str, ...], Trace]] = []
+        self._traces: list[tuple[tuple[TargetLike, ...], Trace]] = []
         self._games: dict[tuple[object, ...], ModelGame] = {}
         self._memo: dict[Hashable, Any] = {}
 
     @cached_property
-    def targets(self) -> tuple[str, ...]:
+    def targets(self) -> tuple[TargetLike, ...]:
         if callable(self._targets):
             return self._one_each(self._targets(self))
         if self._targets is not None:
             return self._targets
-        return tuple(text if reading is None else reading.target for text, reading in self._readings)
+        by_token = "autoregressive" in self.model.capabilities  # others answer as a whole
+        return tuple(
+            plain(Target(text, reading.span)) if by_token and isinstance(reading, Reading) else text
+            for text, reading in self._readings
+        )
 
     @cached_property
     def answers(self) -> tuple[str, ...]:
-        """The choices that the targets amount to; the targets themselves where a sample lists none, or none fits."""
-        return tuple(text if reading is None else reading.answer for text, reading in self._readings)
+        """The choices that the targets amount to; the targets' own words where a sample lists none, or none fits."""
+        return tuple(reading.answer if isinstance(reading, Reading) else text for text, reading in self._readings)
 
     def unread(self, i: int) -> str | None:
         """Why what the model said about sample i is none of its choices, or None where it is one.
 
         A reference model that does not talk says one of its own answers, right or wrong: there is nothing to read.
         """
-        text, reading = self._readings[i]
+        reading = self._readings[i][1]
         talks = self.model.mechanism is None or "autoregressive" in self.model.capabilities
-        if reading is not None or not self.samples[i].choices or not talks:
-            return None
-        return f"answer: {text[:80]!r} names none of {', '.join(self.samples[i].choices)}"
+        return reading.reason if isinstance(reading, Failure) and talks else None
 
     @cached_property
-    def _readings(self) -> list[tuple[str, Reading | None]]:
-        """What the model said about each sample (or the target that was given), and the choice that it names."""
-        texts = self.targets if self._targets is not None else self.model.answer(self.samples)
+    def _readings(self) -> list[tuple[str, Reading | Failure | None]]:
+        """The words of each target, and what they were read as; None where there are no choices."""
+        texts = self.model.answer(self.samples) if self._targets is None else [str(t) for t in self.targets]
         return [
             (text, read_answer(text, sample.choices) if sample.choices else None)
             for text, sample in zip(texts, self.samples, strict=True)
@@ -181,7 +185,7 @@ class Session:
         layers: Sequence[str] = (),
         want: Collection[str] = ("activations", "gradients"),
         attention_layers: Sequence[str] | None = None,
-        targets: Sequence[str] | None = None,
+        targets: Sequence[TargetLike] | None = None,
     ) -> Trace:
         """A trace of all samples, shared: asked twice, the model runs once.
 
@@ -195,7 +199,7 @@ class Session:
         heads = self.torch_model.attention_layers if attention_layers is None else attention_layers
         return self.traced(Request.of(self.torch_model.layers, layers, want, heads), targets)
 
-    def traced(self, request: Request, targets: Sequence[str] | None = None) -> Trace:
+    def traced(self, request: Request, targets: Sequence[TargetLike] | None = None) -> Trace:
         """What `trace` does, for a request made elsewhere."""
         from karat.probe.recording import record
 
@@ -219,7 +223,7 @@ class Session:
         text: TextSpec = "words",
         absence: Absence | None = None,
         value: Kind = "probability",
-        target: str | None = None,
+        target: TargetLike | None = None,
         question: int | None = None,
     ) -> ModelGame:
         """The coalition game of sample i. Equal games share their answers.
@@ -313,7 +317,7 @@ class Session:
         """All games asked for so far, by index."""
         return ModelGames(self.model, images=self.cost.images)
 
-    def _one_each(self, targets: Sequence[str]) -> tuple[str, ...]:
+    def _one_each(self, targets: Sequence[TargetLike]) -> tuple[TargetLike, ...]:
         if len(targets) != len(self.samples):
             raise BadInput(
                 f"a session needs one target per sample; got {len(targets)} for {len(self.samples)} samples."

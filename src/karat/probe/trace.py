@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from karat.kernel.errors import BadInput
 from karat.kernel.sample import Sample
+from karat.kernel.target import TargetLike
 from karat.models.torch_model import Inputs, Layout, TorchModel
 from karat.probe.request import PIXELS, WANTS, Request
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
     Batch = Sequence[Sample] | Inputs | Tensor | Sequence[Tensor]
     # A function gets the module's output or, for an adapter, its inputs, and gives (n,) scores.
-    Target = Sequence[str] | Sequence[int] | Tensor | Callable[[Any], Tensor]
+    Target = Sequence[TargetLike] | Sequence[int] | Tensor | Callable[[Any], Tensor]
 
 Recording = Literal["activations", "gradients"]
 
@@ -121,8 +122,8 @@ def trace(
     Args:
         model: an adapter, or any torch module.
         batch: samples or `Inputs` for an adapter; pixels (n, 3, H, W), or a list of images for detectors, for a module.
-        target: answers for an adapter, class numbers for a module, or a function that gives (n,) scores from the
-            adapter's inputs or the module's output. Gradients are of these scores.
+        target: answers, or spans of them (`karat.Target`), for an adapter; class numbers for a module; or a function
+            that gives (n,) scores from the adapter's inputs or the module's output. Gradients are of these scores.
         layers: roles of the adapter ("vision.last"), dotted module names, or "pixels" for the input itself.
         want: any of activations, gradients (of `layers`), attention, attention_gradients, heads, head_gradients.
         attention_layers: whose attention is meant; by default all of them.

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from karat.kernel.sample import Sample
+from karat.kernel.target import Target
 from karat.models.vlm_adapter import VLM
 from karat.probe.absence import Absence
 from karat.probe.session import Session
@@ -35,6 +36,7 @@ def vlm_laws(model: VLM, samples: Sequence[Sample], answers: Sequence[str]) -> l
         "masking the image or the processed patches is the same": _image_or_patches,
         "masking words touches question tokens only": _words,
         "a visual token is of its own cell of the image": _cells,
+        "the probability of a span is given what was said before it": _own_span,
     }
     return [tried(name, partial(law, model, samples, answers)) for name, law in laws.items()]
 
@@ -53,11 +55,26 @@ def _own_probability(model: VLM, samples: Sequence[Sample], answers: Sequence[st
     return _compared(model.score(samples, answers), expected)
 
 
+def _own_span(model: VLM, samples: Sequence[Sample], answers: Sequence[str]) -> str:
+    """Of the last token of "yes, yes", by the module's own forward over all of it."""
+    import torch
+
+    expected, targets = [], []
+    for sample, answer in zip(samples, answers, strict=True):
+        said = f"{answer}, {answer}"
+        whole = _prepared(model, sample, said)
+        with torch.no_grad():
+            table = _module(model)(**whole).logits[0].float().log_softmax(-1)
+        expected.append(math.exp(float(table[-2, int(whole["input_ids"][0, -1])])))
+        targets.append(Target.token(-1, said, model.token_spans(said)))
+    return _compared(model.score(samples, targets), expected)
+
+
 def _own_answer(model: VLM, samples: Sequence[Sample], answers: Sequence[str]) -> str:
-    plain = replace(model, extract=None, options=())
+    plain = replace(model, parameters=replace(model.parameters, options=()))
     for sample, ours in zip(samples, plain.answer(samples), strict=True):
         given = _prepared(model, sample)
-        made = _module(model).generate(**given, max_new_tokens=model.max_new_tokens, do_sample=False)[0]
+        made = _module(model).generate(**given, max_new_tokens=model.parameters.max_new_tokens, do_sample=False)[0]
         theirs = model.processor.tokenizer.decode(made[given["input_ids"].shape[1] :], skip_special_tokens=True).strip()
         if ours != theirs:
             return f"{sample.id}: {ours!r}, generate says {theirs!r}"
@@ -170,7 +187,7 @@ def _native(model: VLM, sample: Sample) -> Sample:
 
 def _prepared(model: VLM, sample: Sample, said: str = "") -> dict[str, Any]:
     """One sample as the processor itself makes it."""
-    content = [{"type": "image"}, {"type": "text", "text": (sample.text or "") + model.suffix}]
+    content = [{"type": "image"}, {"type": "text", "text": (sample.text or "") + model.parameters.suffix}]
     chat = model.processor.apply_chat_template([{"role": "user", "content": content}], add_generation_prompt=True)
     gap = " " if said and not chat[-1].isspace() else ""
     given = model.processor(images=[sample.image], text=[chat + gap + said], return_tensors="pt")

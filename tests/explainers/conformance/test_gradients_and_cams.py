@@ -228,7 +228,7 @@ def test_nothing_is_left_behind_when_it_raises(name: str, key: str, monkeypatch:
 
 
 def _broken(self: Any, inputs: Any, answers: Any) -> Any:
-    self.module(inputs.pixels) if not hasattr(self, "family") else self._answer_logits(inputs, answers)
+    self.module(inputs.pixels) if not hasattr(self, "family") else self.log_probability(inputs, answers)
     raise RuntimeError("it broke after its forward pass")
 
 

@@ -15,6 +15,7 @@ from karat.kernel.attribution import Attribution
 from karat.kernel.card import Card
 from karat.kernel.constraints import checked
 from karat.kernel.errors import BadInput
+from karat.kernel.target import TargetLike, instead
 from karat.models.torch_model import ListsAnswers, ListsLabels, ScoresAnswers, TorchModel
 from karat.probe.request import Request
 from karat.probe.session import Session
@@ -146,8 +147,9 @@ def _weighted(maps: Sequence[Tensor], tokens: Sequence[Tensor]) -> tuple[Tensor,
 # ---- foils
 
 
-def foils(session: Session, candidates: Sequence[str]) -> tuple[list[str], int]:
-    """creg2026 Eq. 9: the highest-scoring candidate; where that is the target itself, the next one.
+def foils(session: Session, candidates: Sequence[str]) -> tuple[list[TargetLike], int]:
+    """creg2026 Eq. 9: the highest-scoring candidate; where that is the target itself, the next one. A candidate stands
+    in the target's place, in its context.
 
     And how many passes a sample it took to find out.
     """
@@ -159,10 +161,10 @@ def foils(session: Session, candidates: Sequence[str]) -> tuple[list[str], int]:
         names, scores, passes = _candidate_scores(session, candidates)
     if len(names) < 2:
         raise BadInput(f"a contrast needs two candidates or more; got {', '.join(names) or 'none'}.")
-    chosen = []
+    chosen: list[TargetLike] = []
     for target, row in zip(session.targets, scores, strict=True):
         order = [names[k] for k in row.argsort(descending=True, stable=True)[:2].tolist()]
-        chosen.append(order[1] if order[0] == target else order[0])
+        chosen.append(instead(target, order[1] if order[0] == str(target) else order[0]))
     return chosen, passes
 
 
@@ -184,7 +186,8 @@ def _candidate_scores(session: Session, candidates: Sequence[str]) -> tuple[list
             "candidates, e.g. ('left', 'right')."
         )
     among = names or list(dict.fromkeys(choice for each in choices for choice in each))
-    table = torch.stack([model.readout(inputs, [name] * len(session.samples)) for name in among], 1)
+    columns = [model.readout(inputs, [instead(target, name) for target in session.targets]) for name in among]
+    table = torch.stack(columns, 1)
     if not names:
         allowed = torch.tensor([[name in each for name in among] for each in choices], device=table.device)
         table = table.masked_fill(~allowed, -torch.inf)

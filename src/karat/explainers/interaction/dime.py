@@ -23,6 +23,7 @@ from karat.explainers.perturbation.lime import closeness, least_neighbours, neig
 from karat.kernel.attribution import Attribution
 from karat.kernel.card import Card
 from karat.kernel.constraints import checked
+from karat.kernel.target import TargetLike
 from karat.kernel.typing import Keep
 from karat.probe.absence import VisualAbsence
 from karat.probe.coalitions import ModelGame
@@ -88,7 +89,7 @@ class Dime(Coalitional):
         for i in samples:
             target = session.targets[i]
 
-            def game(j: int, k: int, target: str = target) -> ModelGame:
+            def game(j: int, k: int, target: TargetLike = target) -> ModelGame:
                 return game_of(session, j, self, visual=players[j], target=target, question=k)
 
             [own] = affordable(self, [game(i, i)])

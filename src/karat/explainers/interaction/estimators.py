@@ -15,9 +15,9 @@ from karat.kernel.errors import ExtraMissing
 from karat.kernel.typing import Keep
 from karat.probe import exact
 from karat.probe.coalitions import ModelGame
+from karat.probe.estimators import least_toggled, toggled
 from karat.probe.evaluator import Question
 from karat.probe.games import Estimate, Game, small_sample
-from karat.probe.estimators import least_toggled, toggled
 from karat.probe.sampling import draw
 
 Array = npt.NDArray[np.float64]

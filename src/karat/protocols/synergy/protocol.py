@@ -37,7 +37,7 @@ class Synergy:
 
     `visual` are the players of the image (see `karat.probe.players`), by default the model's own patches; text players
     are the words of the question. `absence` and `text_absence` say what an absent feature is (see `Absence`); with the
-    defaults this is fsyn2026 A.3: blur of radius 30, pad tokens, the joint probability of the model's own answer.
+    defaults this is fsyn2026 A.3: blur of radius 30, pad tokens, the probability of the model's own choice.
 
     `calibrate` is the share of samples, drawn by their id, on which the exact interaction index of fsyn2026 appendix D
     is computed as well, with `background` macro players: about forty times the passes of F_syn.
