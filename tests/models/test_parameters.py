@@ -10,7 +10,7 @@ import pytest
 
 from karat.kernel.errors import BadInput
 from karat.kernel.registry import registered
-from karat.kernel.roles import DescribesInput, FetchesWeights, KnowsMechanism, Labelled, StatesFacts
+from karat.kernel.roles import DescribesInput, FetchesWeights, KnowsMechanism, Labelled, StatesFacts, plays
 from karat.models import blackbox, classifier, clip, detector, recipe, vlm
 from karat.models.clip import ClipParameters
 from karat.models.clip_recipe import ClipRecipe
@@ -115,8 +115,8 @@ def test_facts_tell_what_a_label_would_have_to_be_read_for() -> None:
 
 
 def test_hooks_are_asked_for_by_their_roles() -> None:
-    assert isinstance(recipe("classifier"), DescribesInput)
-    assert isinstance(recipe("zoo.resnet50"), FetchesWeights)
-    assert isinstance(recipe("gridnet.spur"), KnowsMechanism)
-    assert not isinstance(recipe("vlm", path="acme/one"), KnowsMechanism)
-    assert not isinstance(recipe("gridprog"), DescribesInput)
+    assert plays(recipe("classifier"), DescribesInput)
+    assert plays(recipe("zoo.resnet50"), FetchesWeights)
+    assert plays(recipe("gridnet.spur"), KnowsMechanism)
+    assert not plays(recipe("vlm", path="acme/one"), KnowsMechanism)
+    assert not plays(recipe("gridprog"), DescribesInput)

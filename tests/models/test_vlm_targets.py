@@ -20,11 +20,9 @@ from tests.twins import attention_rules, vlm_rules
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from karat.explainers.attention.plain import Rollout  # noqa: E402
-from karat.explainers.relevance.lrp import AttnLrp  # noqa: E402
-from karat.explainers.vlm.llava_cam import LlavaCam  # noqa: E402
-from karat.explainers.vlm.tam import Tam  # noqa: E402
-
+from karat.explainers.attention import Rollout  # noqa: E402
+from karat.explainers.relevance import AttnLrp  # noqa: E402
+from karat.explainers.vlm import LlavaCam, Tam  # noqa: E402
 from karat.models.torch_model import AnswersByToken  # noqa: E402
 from karat.models.vlm import vlm  # noqa: E402
 from karat.probe import Session, trace  # noqa: E402

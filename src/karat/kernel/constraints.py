@@ -63,6 +63,15 @@ def check_parameters(part: Any) -> None:
         raise Faults(cls.card.name if hasattr(cls, "card") else cls.__name__, faults)
 
 
+class AsItIs:
+    """Marks a type whose instances are taken as they are: `Annotated[Family, AsItIs()]`."""
+
+    def __get_pydantic_core_schema__(self, source: Any, _: Any) -> Any:
+        from pydantic_core import core_schema
+
+        return core_schema.is_instance_schema(source)
+
+
 def parameter_types(cls: type) -> dict[str, Any]:
     """The declared type of every parameter of a dataclass, bounds included."""
     hints = get_type_hints(cls, include_extras=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from pydantic import Field
+from annotated_types import Ge
 
 from karat.kernel.card import Card
 from karat.kernel.errors import ExtraMissing, UnknownName
@@ -50,13 +50,13 @@ class ClassifierRecipe:
     weights: str | None = None
     pretrained: bool = False
     labels: tuple[str, ...] | Literal["imagenet"] = ()
-    classes: Annotated[int, Field(ge=1)] | None = None
+    classes: Annotated[int, Ge(1)] | None = None
     layer: str | None = None
-    size: Annotated[int, Field(ge=1)] | None = None
+    size: Annotated[int, Ge(1)] | None = None
     mean: tuple[float, float, float] | None = None
     std: tuple[float, float, float] | None = None
     by_order: bool = False
-    seed: Annotated[int, Field(ge=0)] = 0
+    seed: Annotated[int, Ge(0)] = 0
 
     @property
     def label(self) -> str:

@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from pydantic import Field
 
-from karat.kernel.errors import BadInput, UnknownName
+from karat.kernel.errors import BadInput, Faults, UnknownName
 from karat.kernel.sample import Sample
 from karat.kernel.target import TargetLike
 from karat.kernel.typing import Values
@@ -44,11 +43,15 @@ class ClipParameters:
     """
 
     labels: tuple[str, ...] | str = ()
-    prompt: Annotated[str, Field(pattern=r"\{\}")] = "{}"
+    prompt: str = "{}"
     layer: str | None = None
     hub_revision: str | None = None
     dtype: DType = "float32"
     device: str = "cpu"
+
+    def __post_init__(self) -> None:
+        if "{}" not in self.prompt:
+            raise Faults("clip", [f"prompt: {{}} must stand where the label goes; got {self.prompt!r}"])
 
 
 @takes(ClipParameters)

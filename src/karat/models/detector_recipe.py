@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
-from pydantic import Field
+from annotated_types import Ge
 
 from karat.kernel.card import Card
 from karat.kernel.errors import BadInput, ExtraMissing, UnknownName
@@ -35,9 +35,9 @@ class DetectorRecipe:
     architecture: str = "torchvision:fasterrcnn_resnet50_fpn"
     weights: str | None = None
     pretrained: bool = False
-    size: Annotated[int, Field(ge=1)] = 224
+    size: Annotated[int, Ge(1)] = 224
     layer: str | None = None
-    seed: Annotated[int, Field(ge=0)] = 0
+    seed: Annotated[int, Ge(0)] = 0
 
     @property
     def label(self) -> str:

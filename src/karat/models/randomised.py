@@ -6,7 +6,7 @@ from dataclasses import dataclass, is_dataclass, replace
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
-from pydantic import Field
+from annotated_types import Ge, Gt, Le
 
 from karat.kernel.card import Card
 from karat.kernel.errors import BadInput
@@ -48,8 +48,8 @@ class Randomised:
 
     of: str = "gridprog.pure"
     how: How = "cascading"
-    share: Annotated[float, Field(gt=0, le=1)] = 1.0
-    seed: Annotated[int, Field(ge=0)] = 0
+    share: Annotated[float, Gt(0), Le(1)] = 1.0
+    seed: Annotated[int, Ge(0)] = 0
 
     @property
     def _recipe(self) -> ModelRecipe:

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-from pydantic import Field, InstanceOf
+from annotated_types import Ge
 
 from karat.kernel.card import Card
+from karat.kernel.constraints import AsItIs
 from karat.kernel.errors import BadInput
 from karat.kernel.registry import load_object
 from karat.kernel.typing import Scalar
@@ -40,11 +41,11 @@ class VLMParameters:
     dtype: DType = "float32"
     device: str = "cpu"
     quantised: Quantisation | None = None
-    family: str | InstanceOf[Family] | None = None
-    max_pixels: Annotated[int, Field(ge=1)] | None = None
-    max_tiles: Annotated[int, Field(ge=1)] | None = None
+    family: str | Annotated[Family, AsItIs()] | None = None
+    max_pixels: Annotated[int, Ge(1)] | None = None
+    max_tiles: Annotated[int, Ge(1)] | None = None
     suffix: str = ""
-    max_new_tokens: Annotated[int, Field(ge=1)] = 8
+    max_new_tokens: Annotated[int, Ge(1)] = 8
     options: tuple[str, ...] = ()
 
 

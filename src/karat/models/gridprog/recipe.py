@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from pydantic import Field
+from annotated_types import Ge, Le
 
 from karat.kernel.card import Card
 from karat.kernel.errors import BadInput
@@ -44,9 +44,9 @@ class GridProg:
     )
 
     variant: str = "pure"
-    dose: Annotated[float, Field(ge=0, le=1)] | None = None
-    size: Annotated[int, Field(ge=2, le=64)] = 6
-    cell: Annotated[int, Field(ge=4, le=1024)] = 64
+    dose: Annotated[float, Ge(0), Le(1)] | None = None
+    size: Annotated[int, Ge(2), Le(64)] = 6
+    cell: Annotated[int, Ge(4), Le(1024)] = 64
 
     def __post_init__(self) -> None:
         if self.dose is None and (named := re.fullmatch(r"dose\((\d*\.?\d+)\)", self.variant)):
