@@ -40,7 +40,7 @@ SCORES = {
         "direction": "higher",
         "range": [0, 1],
         "citation": "gridvqax2026 Eq. 3",
-        "draws": [["up", "curve"], ["down", "curve"]],
+        "draws": [["insertion", "curve"], ["deletion", "curve"]],
     },
     "outside": {
         "summary": "share of the map outside the truth",
@@ -53,6 +53,7 @@ SCORES = {
         "direction": "higher",
         "range": [0, 1],
         "citation": "creg2026 Eq. 2",
+        "draws": [["shares", "compass"]],
     },
     "relation": {"summary": "share of the words on relations", "direction": "none", "range": [0, 1], "citation": ""},
 }
@@ -216,7 +217,7 @@ def _curves(values: np.ndarray) -> dict[str, np.ndarray]:
     """Two curves (n, 11), one up to the value and one down to it; NaN where there is none."""
     steps = np.linspace(0, 1, 11)
     up, down = values[:, None] * steps**0.5, 1 - (1 - values[:, None]) * steps
-    return {"up": up, "down": down}
+    return {"insertion": up, "deletion": down}
 
 
 def _directions(samples: Sequence[Sample], skill: float) -> np.ndarray:

@@ -9,6 +9,8 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le, Lt, MinLen
 
+from karat.kernel.constraints import AsItIs
+
 
 def outside(hint: Any) -> Iterator[tuple[Any, str]]:
     """Values that break one bound each, and what an error must say of it: the bound, or the choices."""
@@ -49,5 +51,5 @@ def _beyond(kind: Any, bound: Any) -> Iterator[tuple[Any, str]]:
         limit, toward = (bound.ge, -math.inf) if isinstance(bound, Ge) else (bound.le, math.inf)
         step = limit + math.copysign(1, toward) if kind is int else math.nextafter(limit, toward)
         yield kind(step), f"than or equal to {limit}"
-    else:
+    elif not isinstance(bound, AsItIs):
         raise NotImplementedError(f"how does one break {bound}?")

@@ -52,7 +52,7 @@ def test_thresholds_are_shares_or_absolute() -> None:
     np.testing.assert_allclose(
         scored(Semantic(threshold=0.0, scale="range"), Scenes(), lifted)["sss"].values, 0.2 / 2.5, rtol=1e-5
     )
-    with pytest.raises(BadInput, match="between 0 and 1"):
+    with pytest.raises(BadInput, match="at most 1 with scale"):
         Semantic(threshold=1.5)
 
 

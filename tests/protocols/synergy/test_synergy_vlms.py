@@ -59,6 +59,6 @@ def test_the_choice_is_explained_in_its_context(monkeypatch: pytest.MonkeyPatch)
     found = Synergy(steps=3).score(session, build("explainer", "control/random", {})(session))["f_syn"]
     # with nothing deleted the value is P(A | "("), not P("(") · P(A | "(")
     [given], [joint] = (model.score(samples[:1], [t]) for t in (session.targets[0], "(A"))
-    assert found.detail[0, 0] == pytest.approx(given, abs=1e-6)
+    assert found.details["del_joint"][0, 0] == pytest.approx(given, abs=1e-6)
     assert given > 2 * joint
     assert found[1] == Failure("answer: 'who knows' names none of A, B")

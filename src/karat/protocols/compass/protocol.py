@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import numpy as np
+from annotated_types import Ge
 
 from karat.kernel.attribution import Attribution
 from karat.kernel.card import Card
@@ -55,7 +56,7 @@ class Compass:
     finer than `cells` a side are averaged first.
     """
 
-    cells: int = 48
+    cells: Annotated[int, Ge(1)] = 48
     passes: ClassVar[int] = 0
     #: Scored in every run, named by its spec or not: what a number is read against.
     controls: ClassVar[tuple[str, ...]] = (

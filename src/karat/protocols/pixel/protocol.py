@@ -5,9 +5,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
+from annotated_types import Ge, Le, MinLen
 
 from karat.datasets.shortcut.sample import ShortcutSample, shortcut_samples
 from karat.explainers.control_planted import patch_shapley
@@ -68,11 +69,11 @@ class Pixel:
     protocols of table 5, on the same images.
     """
 
-    threshold: float = 0.9
+    threshold: Annotated[float, Ge(0), Le(1)] = 0.9
     effort: Effort = field(default_factory=Effort)
-    top: int = 1
-    ks: tuple[int, ...] = KS
-    weights: tuple[float, ...] = WEIGHTS
+    top: Annotated[int, Ge(1)] = 1
+    ks: Annotated[tuple[Annotated[int, Ge(1)], ...], MinLen(1)] = KS
+    weights: Annotated[tuple[Annotated[float, Ge(0)], ...], MinLen(1)] = WEIGHTS
     related: bool = True
     card: ClassVar[Card] = Card(
         "pixel", "does it rank the very pixels that decided, against Shapley ground truth?", "protocol", version=2,

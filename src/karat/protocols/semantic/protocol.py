@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import numpy as np
+from annotated_types import Ge, Le
 
 from karat.datasets.segmentation.scene import ALIAS, CLASS, IGNORE
 from karat.kernel.attribution import Attribution
@@ -53,15 +54,15 @@ class Semantic:
       of `correct` is what the model said by itself, letter by letter.
     """
 
-    threshold: float = 0.6
+    threshold: Annotated[float, Ge(0)] = 0.6
     mode: Mode = "soft"
     scale: Scale = "maximum"
     resize: Resize = "bilinear"
     target: Target = "truth"
     region: Literal["class", "image"] = "class"
-    min_confidence: float = LEAST
+    min_confidence: Annotated[float, Ge(0), Le(1)] = LEAST
     roles: tuple[str, ...] = ()
-    thresholds: tuple[float, ...] = ()
+    thresholds: tuple[Annotated[float, Ge(0)], ...] = ()
     card: ClassVar[Card] = Card(
         "semantic", "how much of the explanation lies on things that have nothing to do with the label?", "protocol",
         needs=frozenset({"scores"}), citation="semscore2025", paper="003",
@@ -71,9 +72,8 @@ class Semantic:
 
     def __post_init__(self) -> None:
         for threshold in (self.threshold, *self.thresholds):
-            if threshold < 0 or (self.scale != "raw" and threshold > 1):
-                limit = "0 or more" if self.scale == "raw" else f"between 0 and 1 with scale {self.scale!r}"
-                raise BadInput(f"semantic: a threshold must be {limit}; got {threshold:g}.")
+            if self.scale != "raw" and threshold > 1:
+                raise BadInput(f"semantic: a threshold must be at most 1 with scale {self.scale!r}; got {threshold:g}.")
 
     @property
     def scores(self) -> tuple[Card, ...]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import numpy as np
+from annotated_types import Ge, Gt, Le
 
 from karat.kernel.attribution import Attribution
 from karat.kernel.card import Card
@@ -14,7 +15,7 @@ from karat.kernel.errors import KaratError
 from karat.kernel.row import Outcomes
 from karat.metrics.perturbation import Quadrature, Rounding
 from karat.models.torch_model import TorchModel
-from karat.probe.absence import Absence
+from karat.probe.absence import Absence, TextAbsence, VisualAbsence
 from karat.probe.coalitions import ModelGame
 from karat.probe.session import Session
 from karat.protocols.common.column import Column
@@ -43,15 +44,15 @@ class Synergy:
     is computed as well, with `background` macro players: about forty times the passes of F_syn.
     """
 
-    steps: int = 11
-    visual: str | tuple[int, int] = "patches"
-    absence: str = "blur"
-    radius: float = 30.0
-    text_absence: str = "auto"
+    steps: Annotated[int, Ge(1)] = 11
+    visual: str | tuple[Annotated[int, Ge(1)], Annotated[int, Ge(1)]] = "patches"
+    absence: VisualAbsence = "blur"
+    radius: Annotated[float, Gt(0)] = 30.0
+    text_absence: TextAbsence = "auto"
     rounding: Rounding = "nearest"
     quadrature: Quadrature = "mean"
-    calibrate: float = 0.0
-    background: int = 6
+    calibrate: Annotated[float, Ge(0), Le(1)] = 0.0
+    background: Annotated[int, Ge(1)] = 6
     card: ClassVar[Card] = Card(
         "synergy", "do the features an explainer ranks first matter together, across image and text?", "protocol",
         needs=frozenset({"text"}), citation=CITATION, paper="001",
