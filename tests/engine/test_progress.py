@@ -204,6 +204,18 @@ def test_a_worker_that_has_just_taken_a_job_counts_too() -> None:
         assert progress.seconds_left() == pytest.approx(140)
 
 
+def test_workers_out_of_step_keep_their_moments() -> None:
+    """The first job of a worker was taken at the start: when it is done, no other worker's moment is forgotten."""
+    jobs = grid(["slow"], 20, shard=4)
+    with Clock() as clock:
+        progress = Progress([c for job in jobs for c in job.cells], jobs, workers=2)
+        for k, moment in enumerate((7.0, 9.0, 14.0, 17.0)):
+            clock.now = moment
+            progress.tick(jobs[k], (0, 4, 8.0))
+            progress.done(jobs[k])
+        assert progress.seconds_left() == pytest.approx(5)  # taken at 14
+
+
 @settings(deadline=None, max_examples=60)
 @given(data=st.data())
 def test_whatever_takes_about_the_same_every_time_is_foreseen(data: st.DataObject) -> None:
@@ -220,8 +232,9 @@ def test_whatever_takes_about_the_same_every_time_is_foreseen(data: st.DataObjec
         return first + rates[cell.explainer] * slower * noise.uniform(0.85, 1.15)
 
     log = made_up(jobs, seconds, workers=data.draw(st.integers(1, 6)))
-    for estimate in estimates(log):
-        assert estimate.within(2.0, slack=2.0 + sum(warm_up.values())), estimate  # it ends sooner by no more than those
+    batches = 0.3 * 1.3 * sum(rates.values())  # what the last ones may differ by from those that were timed
+    for estimate in estimates(log):  # it ends sooner by no more than warming up takes
+        assert estimate.within(2.0, slack=2.0 + batches + sum(warm_up.values())), estimate
 
 
 def test_a_race_says_no_time(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import heapq
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from math import sqrt
 
@@ -39,7 +39,9 @@ class Progress:
         self.pairs = sum(cell.stop - cell.start for cell in cells)
         self.pairs_done = self.pairs - sum(self.left.values())
         self.heard: dict[int, float] = {}  # when the last batch of a job on the way was done
-        self.taken: list[float] = []  # when workers took jobs of which nothing was heard yet
+        self.first = min(workers or 0, len(jobs))  # jobs that are taken at once
+        self.taken = dict.fromkeys(range(self.first), time.monotonic())  # when, of jobs of which nothing was heard yet
+        self.waiting = deque(range(self.first, len(jobs)))  # workers take them in this order
         self.warm = Counter[str]()  # idle workers by the model they have run
         self.cold: set[str] = set()  # cells whose next batch is the first of its explainer in its process
 
@@ -57,6 +59,7 @@ class Progress:
         """A job starts anew: what it had done does not count."""
         for cell in job.cells:
             self._leave(cell, self.whole[cell.id])
+        self.waiting.append(self.job_of[job.cells[0].id])
         self._hand_over(job)
 
     def done(self, job: Job) -> None:
@@ -95,12 +98,11 @@ class Progress:
         for k, job in enumerate(self.jobs):
             cells = [cell for cell in job.cells if self.left[cell.id]]
             seconds = sum(self.left[cell.id] * rates[cell.model, cell.explainer] for cell in cells)
-            if cells and k in self.heard:
-                begun.append(max(0.0, seconds - (now - self.heard[k])))  # part of its next batch is done too
+            since = self.heard.get(k, self.taken.get(k))
+            if cells and since is not None:
+                begun.append(max(0.0, seconds - (now - since)))  # part of its next batch is done too
             elif cells:
                 waiting.append(seconds)
-        for k, moment in enumerate(self.taken[: len(waiting)]):
-            waiting[k] = max(0.0, waiting[k] - (now - moment))
         lanes = [0.0] * max(1, len(begun) if self.workers is None else self.workers)
         for seconds in [*begun, *waiting]:
             heapq.heapreplace(lanes, lanes[0] + seconds)
@@ -111,16 +113,19 @@ class Progress:
         self.left[cell.id] = samples
 
     def _begin(self, job: Job) -> None:
-        """Workers keep to their model: a job goes to one that has run it, or else it is the first of its process."""
+        """Workers keep to their model: a job goes to one that has run it, or else it is the first of its process, as
+        the jobs are that all workers take at the start.
+        """
         model = job.cells[0].model
-        if self.warm[model]:
+        if self.warm[model] and self.job_of[job.cells[0].id] >= self.first:
             self.warm[model] -= 1
         else:
             self.cold.update(cell.id for cell in job.cells)
-        del self.taken[:1]
+        self.taken.pop(self.job_of[job.cells[0].id], None)
 
     def _hand_over(self, job: Job) -> None:
         """Its worker takes another."""
         if self.heard.pop(self.job_of[job.cells[0].id], None) is not None:
-            self.taken.append(time.monotonic())
+            if self.waiting:
+                self.taken[self.waiting.popleft()] = time.monotonic()
             self.warm[job.cells[0].model] += 1
