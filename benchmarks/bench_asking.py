@@ -1,6 +1,6 @@
 """Explainers that ask: throughput against raw forwards and captum, MultiSHAP against a pairwise loop, errors.
 
-    PYTHONPATH=src:. python benchmarks/bench_asking.py [throughput] [pairs] [error]
+    python benchmarks/bench_asking.py [throughput] [pairs] [error]
 
 Ratios within one run, CPU time of one thread, results checked first.
 """
@@ -29,7 +29,7 @@ from karat.kernel.sample import Sample
 from karat.models import load_model
 from karat.models.classifier import classifier
 from karat.models.preprocessing import Preprocessing
-from karat.probe import Game, Session, Zero, shapley
+from karat.probe import Absence, Game, Session, shapley
 from karat.probe.estimators import kernelshap, permutation, regression
 from karat.probe.evaluator import Evaluator
 from karat.probe.exact import coalitions, shapley_interactions, shapley_values
@@ -64,7 +64,7 @@ def throughput(name: str, module: nn.Module, side: int, passes: int, count: int,
         Occlusion(),
         Rise(masks=passes, word_masks=0),
         Lime(budget=passes),
-        KernelShap(visual=(5, 5), budget=passes, zero="black"),
+        KernelShap(visual=(5, 5), budget=passes, absence="black"),
     ]
     seen: list[Tensor] = []
 
@@ -121,12 +121,12 @@ def _captum(module: nn.Module, pixels: Tensor, passes: int, repeats: int) -> Non
         print(f"  captum {name} by default: {len(rows)} passes, {ratio:.2f}x raw", flush=True)
 
 
-def pairwise_loop(session: Session, pairs: list[tuple[int, int]], samples: int, zero: Zero) -> np.ndarray:
+def pairwise_loop(session: Session, pairs: list[tuple[int, int]], samples: int, absence: Absence) -> np.ndarray:
     """MultiSHAP as a loop over pairs and samples, four single forwards each: a baseline of the published structure.
 
     For each pair: contexts of random size without the pair, v(S+p+t) - v(S+p) - v(S+t) + v(S). (pairs, samples).
     """
-    game = session.game(0, zero=zero, value="logit")
+    game = session.game(0, absence=absence, value="logit")
     model = session.torch_model
     rng = np.random.default_rng(0)
     setting = game.setting
@@ -155,7 +155,7 @@ def pairs() -> None:
     asked = next(s for s in generate("D1_M_F1_d0.3", 20, seed=0) if len(s.words) == 12)
     # at the size the model sees, so that both sides see the same pixels
     sample = replace(asked, image=np.array(Image.fromarray(asked.image).resize((96, 96), Image.Resampling.BILINEAR)))
-    zero = Zero("grey", "delete")
+    absence = Absence("grey", "delete")
     explainer = MultiShap(budget=2000)
 
     def fresh() -> Session:
@@ -163,7 +163,7 @@ def pairs() -> None:
 
     session = fresh()
     [found] = explainer(session)
-    game = session.game(0, zero=zero, value="logit")
+    game = session.game(0, absence=absence, value="logit")
     print(f"  gridvlm: {game.n_visual} patches x {game.n_text} words, {session.cost.passes.made} coalitions")
     rng = np.random.default_rng(1)
     keep = rng.random((4, game.n)) < 0.5
@@ -172,7 +172,7 @@ def pairs() -> None:
         by_one = [float(model.readout(model.encode(x), session.targets)[0]) for x in altered]
     np.testing.assert_allclose(game.value(keep), by_one, rtol=1e-3, atol=1e-3)
     some = [(int(rng.integers(game.n_visual)), int(rng.integers(game.n_text))) for _ in range(25)]
-    took, loop = in_turns(lambda: explainer(fresh()), lambda: pairwise_loop(fresh(), some, 1, zero), rounds=2)
+    took, loop = in_turns(lambda: explainer(fresh()), lambda: pairwise_loop(fresh(), some, 1, absence), rounds=2)
     mine, per_pass = median(took), median(loop) / (4 * len(some))
     print(f"  {mine:.2f} s for all pairs; the loop {1000 * per_pass:.1f} ms a coalition")
     whole = [seconds / (4 * len(some)) * float(found.passes) for seconds in loop]
@@ -238,7 +238,7 @@ def errors() -> None:
     assert np.allclose(shapley(Game(lambda v, t: tables[0][v @ powers], n)).values, shapley_values(tables[0]))
 
     print("  pair interactions (8 x 4), mean squared error over that of shapiq's permutation sampling")
-    from karat.explainers.interaction.pair_regression import pair_regression
+    from karat.explainers.interaction.estimators import pair_regression
 
     def pair_truth(table: np.ndarray) -> np.ndarray:
         return shapley_interactions(table)[:8, 8:]
@@ -246,7 +246,7 @@ def errors() -> None:
     def our_pairs(budget: int) -> Callable[[np.ndarray, int], np.ndarray]:
         def run(table: np.ndarray, seed: int) -> np.ndarray:
             game = Game(lambda visual, text: table[np.concatenate([visual, text], 1) @ powers], 8, 4)
-            question = pair_regression(n, range(8), range(8, n), budget, np.random.default_rng(seed))
+            question = pair_regression(8, 4, budget, np.random.default_rng(seed))
             return Evaluator.of(game, budget=budget).run([(0, question)])[0].values
 
         return run

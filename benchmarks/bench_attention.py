@@ -1,6 +1,6 @@
 """Attention and relevance explainers: time and memory as ratios to one plain forward and backward, in one run.
 
-    PYTHONPATH=src:. python benchmarks/bench_attention.py [--memory-only | --time-only]
+    python benchmarks/bench_attention.py [--memory-only | --time-only]
 
 Models: timm's ViT-small (224 px, batch 4) and an untrained gridvlm (a LLaVA of about a million parameters, batch 16);
 for memory a decoder of the same kind on a context of 2,000 tokens. Five explainers: rollout, grad_rollout, gar,

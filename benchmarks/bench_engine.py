@@ -69,7 +69,6 @@ def timed(call: Callable[..., Any], *arguments: Any) -> tuple[float, Any]:
 
 
 def main() -> None:
-    sys.path.insert(0, str(Path(__file__).parent))
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         rng = np.random.default_rng(0)

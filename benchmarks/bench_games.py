@@ -2,7 +2,7 @@
 
     python benchmarks/bench_games.py
 
-A small CNN (32 px, trained for some seconds on drawn shapes) with 5 x 5 patches as players, black as the zero state,
+A small CNN (32 px, trained for some seconds on drawn shapes) with 5 x 5 patches as players, black as the absent state,
 the probability of the true class as the value. Times are CPU times of this process, one thread.
 """
 

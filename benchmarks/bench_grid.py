@@ -1,6 +1,6 @@
 """Grid samples per second on one core, against a plain per-object PIL renderer with set-based placement.
 
-    PYTHONPATH=src python benchmarks/bench_grid.py [--samples 400]
+    python benchmarks/bench_grid.py [--samples 400]
 
 Both sides make the same thing: a 384-pixel image, a question with its answer, and four pixel masks (target, anchor,
 adversarial, distractor). Ours makes the certificate too, every time. The baseline makes one in "with certificate", by

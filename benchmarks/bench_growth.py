@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -174,7 +173,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--picture", type=Path, default=root / size("docs/images/growth.png", "build/growth.png"))
     options = parser.parse_args()
-    sys.path.insert(0, str(Path(__file__).parent))
     lines = [*samples(), *players(), *steps(), *classes(), *workers()]
     for name, sizes, cost, checked in lines:
         slope = np.polyfit(np.log(sizes), np.log(cost), 1)[0]

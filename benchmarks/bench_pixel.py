@@ -23,11 +23,12 @@ from side_by_side import compared, in_turns, median, size
 from karat.datasets.shortcut import ShortcutDataset
 from karat.explainers.cam import GradCam
 from karat.explainers.gradient import Deconvnet, Gradient, GuidedBackprop, InputXGradient
+from karat.explainers.control_planted import patch_game, patch_shapley
 from karat.models import load_model
 from karat.models.pixelnet.dominance import answers
 from karat.probe import estimators
-from karat.probe.planted import Effort, Planted, planted
 from karat.probe.session import Session
+from karat.probe.trials import Effort
 
 ERROR, ORDERS = 0.01, 24
 SHARED = ("Gradient", "IxG", "Grad-CAM")
@@ -48,9 +49,9 @@ def decided(model: Any, count: int) -> Session:
 class Counted(torch.nn.Module):
     """The probability of one class of images that keep only some pixels of the patch; rows are counted."""
 
-    def __init__(self, known: Planted, i: int) -> None:
+    def __init__(self, session: Session, i: int) -> None:
         super().__init__()
-        self.game, self.rows = known.game(i), 0
+        self.game, self.rows = patch_game(session, i), 0
 
     def forward(self, keep: torch.Tensor) -> torch.Tensor:
         self.rows += len(keep)
@@ -58,11 +59,10 @@ class Counted(torch.nn.Module):
 
 
 def truth(session: Session) -> None:
-    known = planted(session)
     everyone = range(len(session.samples))
-    d = known.game(0).n
+    d = patch_game(session, 0).n
 
-    counted = Counted(known, 0)
+    counted = Counted(session, 0)
     at = time.process_time()
     theirs_first = peer.ShapleyValueSampling(counted).attribute(torch.ones(1, d), n_samples=ORDERS)[0].numpy()
     per_order = counted.rows / ORDERS
@@ -70,8 +70,9 @@ def truth(session: Session) -> None:
         f"captum: {per_order:.1f} passes an order of {d} pixels ({time.process_time() - at:.1f} s for {ORDERS} orders)"
     )
 
+    budget = 2 + ORDERS * (d - 1)
     plain = session.ask(
-        [(known.game(i), estimators.permutation(d, 2 + ORDERS * (d - 1), session.rng(i, "bench"), antithetic=False))
+        [(patch_game(session, i), estimators.permutation(d, budget, session.rng(i, "bench"), antithetic=False))
          for i in everyone]
     )  # fmt: skip
     apart = (theirs_first - plain[0].values) / (np.sqrt(2) * plain[0].standard_error + 1e-9)
@@ -79,7 +80,7 @@ def truth(session: Session) -> None:
     rms = np.array([np.sqrt((each.standard_error**2).mean()) for each in plain])
     theirs = np.maximum(ORDERS * (rms / ERROR) ** 2, 2) * per_order
 
-    truths = known.shapley(everyone, Effort(error=ERROR))
+    truths = patch_shapley(session, everyone, Effort(error=ERROR))
     ours = np.array([truths[i].passes for i in everyone])
     errors = np.array([truths[i].error for i in everyone])
     away = np.concatenate([(truths[i].values - plain[i].values)

@@ -1,6 +1,6 @@
 """The probe's figures: ratios within one run, results checked equal first.
 
-    PYTHONPATH=src:. python benchmarks/bench_probe.py [--traces 1000]
+    python benchmarks/bench_probe.py [--traces 1000]
 
 Models: a timm ViT-tiny (224 px, 12 layers) and a random LLaVA of about a million parameters (96 px, 36 patches).
 """
@@ -21,8 +21,9 @@ from karat.models.classifier import classifier
 from karat.models.torch_model import TorchModel
 from karat.models.vlm import vlm
 from karat.probe import Session, trace
-from karat.probe.batches import take
+from karat.probe.inputs import take
 from tests.models.tiny_llava import make_module, make_processor
+from tests.support.probe_worlds import fsyn_coalitions
 
 QUESTION = "how many red circles are left of blue squares?"
 
@@ -46,7 +47,7 @@ def throughput(model: TorchModel, shown: list[Sample], targets: list[str], visua
     masks = [np.unique(keep, axis=0) for keep in masks]
     rows = []
     for game, keep, target in zip(games, masks, targets, strict=True):
-        mixed = session.games.mixed(model, game.index)
+        mixed = session.masked_inputs(game)
         texts = mixed.texts(keep[:, game.n_visual :])
         whole = replace(texts, pixels=mixed.pixels(keep[:, : game.n_visual]).contiguous())
         starts = range(0, len(keep) - batch + 1, batch)
@@ -83,7 +84,7 @@ def text_only(model: Any, shown: list[Sample]) -> None:
         return Session(model, shown, ["yes"] * len(shown)).game(0).value(keep)
 
     def looking_again() -> np.ndarray:
-        mixed = session.games.mixed(model, game.index)
+        mixed = session.masked_inputs(game)
         out = []
         with torch.no_grad():
             for at in range(0, len(keep), 64):
@@ -111,8 +112,6 @@ def text_only(model: Any, shown: list[Sample]) -> None:
 
 def trajectory(model: Any, shown: list[Sample]) -> None:
     """Passes of F_syn with 11 steps, for three explainers on one sample."""
-    from tests.probe.test_coalitions import fsyn_coalitions
-
     session = Session(model, shown, ["yes"] * len(shown))
     game = session.game(0)
     made = []
@@ -173,7 +172,7 @@ def main() -> None:
         make_module(processor, vision=(12, 128), decoder=(3, 96), key_value_heads=4), processor, name="LLaVA, big tower"
     )
     print(f"parameters: LLaVA-1M {sum(p.numel() for p in small.module.parameters()) / 1e6:.2f}M")
-    print("evaluator throughput, encoding and zero states included")
+    print("evaluator throughput, encoding and absent states included")
     throughput(vit, samples(224, 2, None), ["1"] * 2, "patches", 64, 32)
     throughput(small, samples(96, 4, QUESTION), ["yes"] * 4, "patches", 256, 64)
     print("passes of an F_syn trajectory, K = 11")

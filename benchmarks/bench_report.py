@@ -10,12 +10,9 @@ from __future__ import annotations
 import contextlib
 import os
 import statistics
-import sys
 import tempfile
 import time
 from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from side_by_side import compared, size, skipped
 

@@ -10,7 +10,6 @@ of a Ray cluster, too.
 from __future__ import annotations
 
 import argparse
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -25,9 +24,8 @@ from side_by_side import compared, in_turns, median, size
 import karat
 from karat.engine.cost import Costs, Forecast, Work, simulate
 from karat.engine.events import duration
-from karat.engine.forecast import estimate, measured_costs
+from karat.engine.forecast import estimate, measured_costs, measured_rates
 from karat.engine.plan import plan
-from karat.engine.progress import measured_rates
 from karat.engine.run import run
 from karat.kernel.attribution import Attribution
 from karat.kernel.card import Card
@@ -223,7 +221,6 @@ def main() -> None:
     parser.add_argument("--ray", action="store_true")
     parser.add_argument("--picture", type=Path, default=root / size("docs/images/scaling.png", "build/scaling.png"))
     options = parser.parse_args()
-    sys.path.insert(0, str(Path(__file__).parent))
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         np.save(place / "images.npy", np.zeros((240, 8, 8, 3), np.uint8))
@@ -238,7 +235,7 @@ def main() -> None:
     _, rows, events = runs[1]
     for _, other, _ in runs.values():
         pd.testing.assert_frame_equal(rows, other, check_exact=True)
-    works = estimate(planned, planned.grid, measured_rates(planned, events), events)
+    works = estimate(planned.grid, measured_rates(planned, events), events)
     assert works is not None
     costs = replace(measured_costs(events), driver=driver)
     print(f"start {costs.start:.1f} s, store {costs.store * 1e3:.0f} ms a shard, as the run with one worker tells")

@@ -25,10 +25,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from side_by_side import QUICK, RECORD
+from side_by_side import HERE, QUICK, RECORD, ROOT
 
-HERE = Path(__file__).parent
-ROOT = HERE.parent
 PACKAGES = ("karat", "numpy", "scipy", "pandas", "pyarrow", "torch", "torchvision", "timm", "transformers", "captum",
             "grad-cam", "quantus", "shapiq", "statsmodels", "scikit-image", "pillow", "ray")  # fmt: skip
 
@@ -73,8 +71,7 @@ def run_one(script: Path, number: int, kept: Path, quick: bool) -> bool:
         for old in folder.glob("*.*"):  # of another day, perhaps of more rounds
             old.unlink()
     rows, text, origin = (folder / f"{number}.{ending}" for ending in ("jsonl", "txt", "json"))
-    paths = os.pathsep.join([str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
-    environment = {**os.environ, RECORD: str(rows), "OMP_NUM_THREADS": "1", "PYTHONPATH": paths}
+    environment = {**os.environ, RECORD: str(rows), "OMP_NUM_THREADS": "1"}
     if quick:
         environment[QUICK] = "1"
     began = time.monotonic()

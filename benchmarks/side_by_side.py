@@ -1,5 +1,8 @@
 """What all comparisons have in common: times taken in turns, one record for each ratio, a full and a quick size.
 
+Imported before Karat, it puts this checkout on the path, so that a script runs as it stands: the code that is timed is
+that of the checkout, and what it is compared with may be a slow twin, or a small model, of its tests.
+
 A script prints what it likes; beside that it calls `compared` once for every ratio that is worth a row of the table
 that `benchmarks/run.py` makes of them all, and `skipped` for what it cannot do here. A record is one line of JSON in
 the file that KARAT_BENCH_RECORD names.
@@ -10,10 +13,15 @@ from __future__ import annotations
 import json
 import os
 import statistics
+import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent
+sys.path[:0] = [str(path) for path in (ROOT / "src", ROOT, ROOT / "tests" / "support", HERE)]
 
 RECORD = "KARAT_BENCH_RECORD"  # the file that records go to; without it, nothing is kept
 QUICK = "KARAT_BENCH_QUICK"  # set: every script in its shortest form, to see that it works

@@ -12,11 +12,13 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import numpy as np
 
 from karat.kernel.card import CAPABILITIES, Card
+from karat.kernel.constraints import parameter_types
 from karat.kernel.references import bibtex, cited
 from karat.kernel.registry import registered
 
@@ -173,11 +175,33 @@ def _parameters(cls: Any) -> list[str]:
     if not fields:
         return []
     lines = ["## Parameters", "", "| name | type | default |", "|---|---|---|"]
+    types = parameter_types(cls)
     for field in fields:
         default = field.default_factory() if callable(field.default_factory) else field.default
         shown = "required" if default is dataclasses.MISSING else f"`{_cell(repr(default))}`"
-        lines.append(f"| `{field.name}` | `{_cell(str(field.type))}` | {shown} |")
+        lines.append(f"| `{field.name}` | {_cell(_type(types[field.name]))} | {shown} |")
     return [*lines, ""]
+
+
+_SIGNS = {"gt": ">", "ge": "≥", "lt": "<", "le": "≤"}
+
+
+def _type(hint: Any) -> str:
+    """A declared type in words, its bounds included: "int ≥ 1", "`mean` or `max`", "tuple of float > 0, < 1"."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        limits = [pair for bound in arguments[1:] for pair in dataclasses.asdict(bound).items()]
+        bounds = ", ".join(f"{_SIGNS[name]} {limit}" for name, limit in limits if name in _SIGNS)
+        return f"{_type(arguments[0])} {bounds}".rstrip()
+    if origin is Literal:
+        return " or ".join(f"`{choice}`" for choice in arguments)
+    if origin is tuple:
+        return f"tuple of {_type(arguments[0])}" if arguments[-1] is ... else f"({', '.join(map(_type, arguments))})"
+    if origin in (Union, UnionType):
+        return " or ".join(map(_type, arguments))
+    if hint is NoneType:
+        return "None"
+    return getattr(hint, "__name__", str(hint))
 
 
 def known_maps(side: int = 16) -> Iterator[tuple[str, np.ndarray[Any, Any], np.ndarray[Any, Any]]]:

@@ -91,3 +91,10 @@ def test_bibtex_has_every_reference_once_and_whole() -> None:
         assert entry.count("{") == entry.count("}")
         for field in ("author", "title", "howpublished", "year"):
             assert re.search(rf"^  {field} = \{{.+\}},$", entry, re.MULTILINE), entry
+
+
+def test_a_page_says_what_each_parameter_may_be(catalogue: ModuleType) -> None:
+    page = catalogue.pages()["catalogue/perturbation-rise.md"]
+    assert "| `masks` | int ≥ 24 | `4000` |" in page
+    assert "| `keep` | float > 0, &lt; 1 | `0.5` |" in page
+    assert "| `text_absence` | `auto` or `pad` or `mask` or `delete` | `'auto'` |" in page

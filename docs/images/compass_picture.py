@@ -22,7 +22,7 @@ WIDE = 1180
 def main() -> None:
     samples = GridRelations(24).load(0, 24)
     model = load_model("gridprog.pure")
-    session = Session(model, samples, Compass().targets(model, samples))
+    session = Session(model, samples, Compass().targets)
     rows: dict[str, tuple[Overlay, ...]] = {}
     for name in EXPLAINERS:
         made = build("explainer", name, {})(session)

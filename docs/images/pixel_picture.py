@@ -11,8 +11,9 @@ from karat.datasets.shortcut import ShortcutDataset, difference
 from karat.kernel.attribution import resize_maps
 from karat.kernel.registry import build
 from karat.models import load_model
+from karat.models.pixelnet.dominance import answers
 from karat.probe import Session
-from karat.probe.planted import Effort, planted
+from karat.probe.trials import Effort
 from karat.protocols.pixel.protocol import ZOOM, close_up
 
 INK, PALE, PAPER, RED = (32, 36, 44), (110, 116, 126), (255, 255, 255), (214, 62, 40)
@@ -41,7 +42,7 @@ def main() -> None:
     model = load_model("pixelnet.cnn")
     samples = ShortcutDataset(n=40).load(0, 40)
     session = Session(model, samples)
-    decided = np.flatnonzero(planted(session).answers.dominant())
+    decided = np.flatnonzero(answers(model, samples).dominant())
     chosen = session.only(int(decided[3]))
     side = 32 * SCALE
     zoomed = (5 + 2 * ZOOM) * CELL

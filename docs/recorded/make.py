@@ -16,10 +16,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from karat.protocols.paper import protocol_of
+from karat.results.details import Details
+from karat.results.facts import PARTS
 from karat.results.joined import Joined
 from karat.results.record import record
 from karat.results.run import Run, load_run
@@ -44,12 +45,12 @@ class Rounded(Run):
         parts = [run.manifest for run in self.runs]
         merged = {
             key: {name: value for part in parts for name, value in part[key].items()}
-            for key in ("models", "mechanisms", "datasets")
+            for key in ("models", "datasets")
         }
         lacking = {cell for run in self.runs for cell in set(run.manifest["cells"]) - set(run.cells())}
         cells = sorted({*self.kept["cell"], *lacking})
         refusals = [refusal for part in parts for refusal in part["refusals"]]
-        return {**parts[0], **merged, "cells": cells, "refusals": refusals, "name": self.name}
+        return {**parts[0], **merged, PARTS: self.whole.parts, "cells": cells, "refusals": refusals, "name": self.name}
 
     def scores(self) -> pd.DataFrame:
         return self.kept
@@ -63,7 +64,7 @@ class Rounded(Run):
         short = frame["value"].round(3).mask(many, frame["value"].round(2))
         return frame.assign(value=short, probability=frame["probability"].round(3)).reset_index(drop=True)
 
-    def details(self, metric: str) -> tuple[pd.DataFrame, np.ndarray[Any, Any]]:
+    def details(self, metric: str) -> Details:
         return self.whole.details(metric)
 
 
@@ -93,7 +94,7 @@ def _as_one(runs: list[Run], whole: Run, store: Store, name: str) -> None:
     about = "; ".join(run.spec["about"] for run in runs)
     store.write_json("spec.json", {**spec, **listed, "name": name, "about": about})
     protocol = protocol_of(whole)
-    beside = protocol.paper(whole).findings(f"Beside paper {protocol.paper_number}")
+    beside = protocol.paper(whole).findings(f"Beside paper {protocol.card.paper}")
     store.write_json("findings.json", [finding.plain() for finding in (*protocol.findings(whole), *beside)])
 
 

@@ -1,4 +1,4 @@
-"""Karat: how much truth is in an explanation of a vision or vision-language model.
+"""Karat: how much of an explanation of a vision or vision-language model is true.
 
 Names are loaded when first used, so that `import karat` is quick and torch stays out until a model needs it.
 """
@@ -16,10 +16,11 @@ if TYPE_CHECKING:
     from karat.kernel.card import Card
     from karat.kernel.sample import Phrase, Region, Sample
     from karat.kernel.spec import Spec
+    from karat.kernel.target import Target
     from karat.models import load_model
     from karat.results import load_run
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _WHERE = {
     "Attribution": "karat.kernel.attribution",
@@ -28,6 +29,7 @@ _WHERE = {
     "Region": "karat.kernel.sample",
     "Sample": "karat.kernel.sample",
     "Spec": "karat.kernel.spec",
+    "Target": "karat.kernel.target",
     "explain": "karat.engine.explain",
     "load_model": "karat.models",
     "load_run": "karat.results",
@@ -37,8 +39,8 @@ _WHERE = {
 _ROOMS = ("datasets", "metrics", "models", "probe", "report", "statistics")
 
 __all__ = [
-    "Attribution", "Card", "Phrase", "Region", "Sample", "Spec", "datasets", "explain", "load_model", "load_run",
-    "metrics", "models", "probe", "report", "resize_maps", "run", "statistics",
+    "Attribution", "Card", "Phrase", "Region", "Sample", "Spec", "Target", "datasets", "explain", "load_model",
+    "load_run", "metrics", "models", "probe", "report", "resize_maps", "run", "statistics",
 ]  # fmt: skip
 
 

@@ -41,9 +41,9 @@ def test_imagenet_weights_on_pets(tmp_path: Path) -> None:
     np.testing.assert_allclose(means["control/uniform"], by["outside"].mean()["control/uniform"], atol=1e-6)
     assert means["cam/gradcam"] < 0.35 < means["control/uniform"]
     assert means["cam/eigencam"] < means["cam/gradcam"]
-    keys, curves = done.details("sss")
-    assert len(keys) == 72
-    soft = curves[(keys["explainer"] == "cam/gradcam").to_numpy()]
+    curves = done.details("sss")
+    assert len(curves) == 72
+    soft = curves.arrays["soft"][(curves.keys["explainer"] == "cam/gradcam").to_numpy()]
     np.testing.assert_allclose(soft[:, 1].mean(), means["cam/gradcam"], atol=1e-4)
     assert soft[:, 1].mean() < soft[:, 0].mean()  # faint saliency lies outside
     titles = [finding.title for finding in done.findings()]

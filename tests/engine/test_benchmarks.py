@@ -5,12 +5,16 @@ from __future__ import annotations
 import ast
 import importlib
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
+SUPPORT = [path.stem for path in (FOLDER.parent / "tests" / "support").glob("*.py")]
 SCRIPTS = sorted(FOLDER.glob("bench_*.py"))
 
 
@@ -33,6 +37,22 @@ def test_every_script_makes_a_record_and_knows_a_short_form(script: Path) -> Non
     assert not any(isinstance(node, ast.Attribute) and node.attr == "perf_counter" for node in ast.walk(tree)) or (
         script.stem == "bench_engine"  # waits for other processes, which have CPU times of their own
     )
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
+def test_the_checkout_is_on_the_path_before_anything_of_it_is_imported(script: Path) -> None:
+    tree = ast.parse(script.read_text("utf-8"))
+    modules = [node.module or "" for node in tree.body if isinstance(node, ast.ImportFrom)]
+    ours = [k for k, module in enumerate(modules) if module.partition(".")[0] in ("karat", "tests", *SUPPORT)]
+    assert not ours or modules.index("side_by_side") < min(ours)
+
+
+def test_a_script_runs_by_itself_from_anywhere(tmp_path: Path) -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    command = [sys.executable, str(FOLDER / "bench_probe.py"), "--help"]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "--traces" in done.stdout
 
 
 def test_runs_take_turns(shape: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""The cost model against closed forms and lower bounds; the time left; what a dry run says."""
+"""The cost model against closed forms and lower bounds; what a dry run says."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
 
 import pytest
 import toys
@@ -18,11 +16,9 @@ from hypothesis import strategies as st
 
 from karat.engine.cost import Costs, Work, bounds, simulate
 from karat.engine.events import describe
-from karat.engine.forecast import estimate, forecast, measured_costs
+from karat.engine.forecast import estimate, forecast, measured_costs, measured_rates
 from karat.engine.plan import plan
-from karat.engine.progress import Progress, measured_rates
 from karat.engine.run import run
-from karat.kernel.card import Card
 from karat.kernel.spec import Spec
 from karat.results.store import Store
 
@@ -77,7 +73,7 @@ def test_loads_are_read_from_events_by_model_and_small_ones_count_as_what_they_a
         for model, loads in (("toy-a", small), ("toy-b", large))
         for load in loads
     ]
-    works = estimate(planned, planned.grid, measured_rates(planned, events), events)
+    works = estimate(planned.grid, measured_rates(planned, events), events)
     assert {(work.model, work.load) for work in works or []} == {(0, 0.004), (1, 42.0)}
     assert measured_costs(events[:3]).load == 0.004  # not the default of a second
 
@@ -99,48 +95,21 @@ def test_no_schedule_beats_its_bounds_or_wastes_more_than_everything_in_a_row(
     assert found <= costs.start + sum(work.seconds + each for work in works) + 1e-9
 
 
-def test_time_left_waits_for_evidence_and_weighs_what_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
-    planned = plan(Spec.parse(toys.spec(explainers=["control/random", "toys:Noise"], shard_size=10)))
-    [job] = planned.grid
-    now = [0.0]
-    monkeypatch.setattr("time.monotonic", lambda: now[0])
-    progress = Progress(planned, planned.grid)
-    assert progress.seconds_left() is None
-    now[0] = 1.0
-    progress.tick(job, (0, 2, 1.0))
-    assert progress.seconds_left() is None  # a second is no evidence
-    now[0] = 11.0
-    progress.tick(job, (1, 2, 10.0))
-    assert progress.pairs_done == 4
-    assert progress.seconds_left() == pytest.approx(8 * 0.5 + 8 * 5.0)  # each explainer at its own pace, one worker
-    progress.again(job)
-    assert progress.pairs_done == 0
-    progress.done(job)
-    assert progress.seconds_left() == 0
-    assert progress.pairs_done == progress.pairs == 20
+def test_a_pair_never_timed_takes_what_the_same_explainer_takes_elsewhere() -> None:
+    planned = plan(Spec.parse(toys.spec()))
+    spent = {"explain control/random": 0.6, "score control/random": 0.2}
+    rates = measured_rates(planned, [{"model": model, "samples": 4, "spent": spent} for model in ("toy-a", "toy-b")])
+    assert rates.of("toy-a", "control/random") == rates.of("another", "control/random") == pytest.approx(0.2)
+    assert rates.measured("toy-a", "control/random")
+    assert not rates.measured("another", "control/random")
+    assert rates.of("toy-a", "control/oracle") is None
 
 
-def test_a_pair_never_timed_is_guessed_from_its_passes() -> None:
-    planned = plan(Spec.parse(toys.spec(explainers=["control/random", {"name": f"{__name__}:Costly"}])))
-    event = {"model": "toy-a", "samples": 4, "spent": {"explain control/random": 0.6, "score control/random": 0.2}}
-    rates = measured_rates(planned, [event])
-    assert rates.of("toy-a", "control/random") == pytest.approx(0.2)
-    ratio = rates.passes["tests/costly"] / rates.passes["control/random"]
-    assert ratio > 10
-    assert rates.of("toy-a", "tests/costly") == pytest.approx(0.2 * ratio)
-    assert not rates.measured("toy-a", "tests/costly")
-
-
-def test_guesses_take_the_same_explainer_elsewhere_then_a_line_through_what_was_timed() -> None:
-    costly = {"name": f"{__name__}:Costly"}
-    planned = plan(Spec.parse(toys.spec(explainers=["control/random", costly, "toys:Noise"])))
-    rates = measured_rates(planned, [])
-    few, many = rates.passes["control/random"], rates.passes["tests/costly"]
-    spent = {"explain control/random": 4 * (1 + 0.1 * few), "explain tests/costly": 4 * (1 + 0.1 * many)}
-    rates = measured_rates(planned, [{"model": "toy-a", "samples": 4, "spent": spent}])
-    noise = next(name for name in rates.passes if name not in ("control/random", "tests/costly"))
-    assert rates.of("toy-a", noise) == pytest.approx(1 + 0.1 * rates.passes[noise])  # a second each, a tenth a pass
-    assert rates.of("another", "tests/costly") == rates.of("toy-a", "tests/costly")
+def test_a_first_shard_counts_only_as_long_as_there_is_no_other() -> None:
+    planned = plan(Spec.parse(toys.spec()))
+    events = [{"model": "toy-a", "samples": 4, "spent": {"explain control/random": s}} for s in (40.0, 2.0, 4.0)]
+    assert measured_rates(planned, events[:1]).of("toy-a", "control/random") == 10
+    assert measured_rates(planned, events).of("toy-a", "control/random") == pytest.approx(0.75)
 
 
 def test_damaged_events_are_passed_over() -> None:
@@ -151,7 +120,7 @@ def test_damaged_events_are_passed_over() -> None:
         {"spent": {"load": None}, "model": 7, "samples": 4, "seconds": 1}, {"event": "run_started", "time": "noon"},
     ]  # fmt: skip
     assert measured_rates(planned, broken).of("toy-a", "control/random") is None
-    assert estimate(planned, planned.grid, measured_rates(planned, broken), broken) is None
+    assert estimate(planned.grid, measured_rates(planned, broken), broken) is None
     assert measured_costs(broken) == Costs()
     assert [describe(event) for event in ({"event": "progress"}, {"event": "run_done", "rows": []}, {})] == [""] * 3
 
@@ -165,6 +134,10 @@ def test_a_forecast_comes_from_a_part_of_the_run(tmp_path: Path) -> None:
     assert told.startswith("about ")
     assert "with 2 workers, limited by" in told
     assert "with 100 workers" in told
+    more = plan(Spec.parse(toys.spec(explainers=["control/random", "toys:Noise", "control/edges"])))
+    assert forecast(more, more.grid, str(tmp_path / "run"), 2).startswith(
+        "unknown: no explanation by toys/noise, control/edges was timed here yet. Run a part of it first"
+    )
     part = Store(tmp_path / "part")
     part.write_json("spec.json", part.read_json("spec.json") | {"protocol": {"name": "synergy"}})
     assert forecast(whole, whole.grid, str(tmp_path / "run"), 2).startswith("unknown")  # another protocol's seconds
@@ -201,9 +174,3 @@ def test_finished_jobs_say_where_their_time_went(tmp_path: Path) -> None:
     assert {"load", "read", "write", "explain control/random", "score control/oracle"} <= set(done[0]["spent"])
     assert done[0]["model"] == "toy-a"
     assert done[0]["samples"] == 4
-
-
-@dataclass(frozen=True)
-class Costly(toys.Noise):
-    card: ClassVar[Card] = Card("tests/costly", "many passes", "explainer")
-    passes: ClassVar[int] = 100

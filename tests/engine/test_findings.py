@@ -53,7 +53,7 @@ def test_a_summary_that_fails_leaves_the_rows_and_a_warning(tmp_path: Path) -> N
 class Disputed(Concludes):
     """It has a paper too, whose comparison reads what was found."""
 
-    paper_number = "999"
+    card = replace(Concludes.card, paper="999")
 
     def findings(self, run: Run) -> Sequence[Finding]:
         [found] = super().findings(run)

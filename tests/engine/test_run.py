@@ -82,7 +82,8 @@ def test_what_a_spec_skips_is_not_run_and_can_be_run_later(tmp_path: Path) -> No
     assert set(without.explainer) == {"control/random"}
     whole = carry_out(tmp_path)
     assert [e["jobs"] for e in load_run(tmp_path).events() if e["event"] == "run_started"] == [3, 3]
-    pd.testing.assert_frame_equal(without, whole[whole.explainer == "control/random"].reset_index(drop=True))
+    rows = whole[whole.explainer == "control/random"].reset_index(drop=True)
+    pd.testing.assert_frame_equal(without, rows, check_categorical=False)  # the whole knows more names
     assert len(carry_out(tmp_path, skip=[{"explainer": "control/o*"}])) == len(without) < len(whole)
 
 

@@ -12,7 +12,7 @@ from karat.engine.score import score
 from karat.kernel.errors import BadInput, KaratError
 from karat.kernel.registry import build, registered
 from karat.metrics import relevance_mass
-from karat.protocols.localize import takes_masks
+from karat.protocols.common.localize import takes_masks
 
 MASS = "localization/relevance_mass"
 

@@ -27,7 +27,7 @@ def test_typos_are_answered_with_what_was_meant() -> None:
         find("explainer", "control/randm")
     with pytest.raises(UnknownName, match="Did you mean 'control/oracle'"):
         find("explainer", "oracle")
-    with pytest.raises(UnknownName, match=r"no parameter of control/center is called 'widht'. Did you mean 'width'"):
+    with pytest.raises(BadInput, match=r"no parameter of control/center is called 'widht'. Did you mean 'width'"):
         build("explainer", "control/center", {"widht": 1})
 
 

@@ -67,3 +67,14 @@ def test_overrides_take_yaml_values() -> None:
         spec.override(["seed"])
     with pytest.raises(BadInput, match="Did you mean 'seed'"):
         spec.override(["sed=1"])
+
+
+def test_overrides_lead_into_parts() -> None:
+    spec = Spec.parse(toys.spec(explainers=["control/center"]))
+    changed = spec.override(["protocol.steps=3", "explainers.0.width=0.2", "protocol.effort.budget=8"])
+    assert changed.protocol.parameters == {"steps": 3, "effort": {"budget": 8}}
+    assert changed.explainers[0].parameters == {"width": 0.2}
+    with pytest.raises(BadInput, match="'1' is no position in a list of 1"):
+        spec.override(["explainers.1.width=0.2"])
+    with pytest.raises(BadInput, match="nothing below 0"):
+        spec.override(["seed.deeper=1"])

@@ -1,3 +1,5 @@
+"""Rankings beside their slow twins; ties share as if every order was tried."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -137,9 +139,11 @@ def test_parameters_out_of_range_say_so() -> None:
         weighted_iou(maps, maps)
     with pytest.raises(BadInput, match="2 ks and 1 weights"):
         weighted_iou(maps, maps, (1, 2), (1,))
-    with pytest.raises(BadInput, match="not all 0"):
+    with pytest.raises(BadInput, match="not all be 0"):
         weighted_iou(maps, maps, (1, 2), (0, 0))
-    with pytest.raises(BadInput, match="top must be whole numbers"):
+    with pytest.raises(BadInput, match="top: Input should be greater than or equal to 1; got 0"):
         hit(maps, masks, top=0)
+    with pytest.raises(BadInput, match="top must be at most the 16 cells"):
+        hit(maps, masks, top=17)
     with pytest.raises(BadInput, match="tolerance"):
         pointing_game(maps, masks, tolerance=-1)

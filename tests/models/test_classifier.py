@@ -145,9 +145,9 @@ def test_recipes_promise_what_their_models_offer() -> None:
 
 def test_every_library_shows_images_as_it_trained() -> None:
     squeezed = ClassifierRecipe("torchvision:inception_v3")
-    assert squeezed.sees == "the whole image at 299×299 (bilinear), mean 0.485, 0.456, 0.406, std 0.229, 0.224, 0.225"
-    assert "(bicubic)" in ClassifierRecipe("torchvision:swin_t").sees
-    assert "mean 0.5, 0.5, 0.5" in ClassifierRecipe("tf_efficientnet_lite0").sees
+    assert squeezed.sees() == "the whole image at 299×299 (bilinear), mean 0.485, 0.456, 0.406, std 0.229, 0.224, 0.225"
+    assert "(bicubic)" in ClassifierRecipe("torchvision:swin_t").sees()
+    assert "mean 0.5, 0.5, 0.5" in ClassifierRecipe("tf_efficientnet_lite0").sees()
     loaded = ClassifierRecipe("torchvision:squeezenet1_1", classes=2, size=64).load().transform
     assert isinstance(loaded, Preprocessing)
     assert (loaded.size, loaded.interpolation) == ((64, 64), "bilinear")
@@ -176,7 +176,7 @@ def test_transformers_classifier_from_a_directory(tmp_path: Path) -> None:
     )
     processor.save_pretrained(tmp_path)
     recipe = ClassifierRecipe(f"transformers:{tmp_path}", labels=("cat", "dog", "owl"))
-    assert "at 32×32, mean 0.1, 0.2, 0.3, std 0.5, 0.6, 0.7" in recipe.sees
+    assert "at 32×32, mean 0.1, 0.2, 0.3, std 0.5, 0.6, 0.7" in recipe.sees()
     model = recipe.load()
     assert isinstance(model.transform, Preprocessing)
     assert model.transform.mean == (0.1, 0.2, 0.3)
@@ -186,4 +186,4 @@ def test_transformers_classifier_from_a_directory(tmp_path: Path) -> None:
     with torch.no_grad():
         expected = module(shown).logits.softmax(-1)[:, 1]
     np.testing.assert_allclose(model.score(samples(), ["dog"] * 3), expected, rtol=1e-5)
-    assert "not on this machine yet" in ClassifierRecipe("transformers:nobody/nothing").sees
+    assert "not on this machine yet" in ClassifierRecipe("transformers:nobody/nothing").sees()

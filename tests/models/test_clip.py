@@ -141,7 +141,7 @@ def test_saved_and_loaded(kind: str, tmp_path: Path) -> None:
 
 
 def test_bad_sources(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="needs a place for the label"):
+    with pytest.raises(BadInput, match=r"prompt: \{\} must stand where the label goes; got 'a photo'"):
         clip(*tiny_vlms.make_clip("clip"), prompt="a photo")
     with pytest.raises(BadInput, match="needs its processor"):
         clip(tiny_vlms.make_clip("clip")[0])

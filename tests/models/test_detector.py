@@ -12,8 +12,9 @@ from torch import nn
 import karat
 from karat.kernel.errors import BadInput, UnknownName
 from karat.kernel.sample import Sample
-from karat.models.detections import NOTHING, Detection, box_of, find, iou, label_of
-from karat.models.detector import DetectorRecipe, detector
+from karat.models.detections import NOTHING, Detection, box_of, detect, iou, label_of
+from karat.models.detector import detector
+from karat.models.detector_recipe import DetectorRecipe
 from karat.models.preprocessing import Preprocessing
 from karat.models.torch_model import TorchModel
 from karat.probe.trace import trace
@@ -122,7 +123,7 @@ def test_queries_of_transformers_with_and_without_a_class_for_nothing(kind: str)
     model = detector(module, Preprocessing((32, 32)))
     assert model.labels == ("cat", "dog")
     pixels = model.encode([sample(200, 10)]).pixels
-    [found] = find(module, pixels)
+    [found] = detect(module, pixels)
     output = module(pixel_values=pixels)
     expected = output.logits.softmax(-1)[..., :-1] if kind == "yolos" else output.logits.sigmoid()
     assert output.logits.shape[-1] == (3 if kind == "yolos" else 2)
@@ -214,10 +215,9 @@ def test_recipe_of_a_real_architecture() -> None:
     model = recipe.load()
     assert model.capabilities == recipe.capabilities
     assert model.labels[1] == "person"
-    assert (
-        recipe.sees == "the whole image at 224×224, by itself resized to 320×320, mean 0.5, 0.5, 0.5, std 0.5, 0.5, 0.5"
-    )
-    assert "to 800×800, mean 0.485, 0.456, 0.406" in DetectorRecipe().sees  # none of the two is the other's
+    described = "the whole image at 224×224, by itself resized to 320×320, mean 0.5, 0.5, 0.5, std 0.5, 0.5, 0.5"
+    assert recipe.sees() == described
+    assert "to 800×800, mean 0.485, 0.456, 0.406" in DetectorRecipe().sees()  # none of the two is the other's
     shown = sample(200, 10)
     attribution = karat.explain(model, shown, "cam/eigencam")
     assert attribution.visual is not None

@@ -168,7 +168,7 @@ def test_bad_sources(tmp_path: Path) -> None:
         vlm(make_module(processor))
     with pytest.raises(BadInput, match="cannot load"):
         vlm(tmp_path / "gone")
-    with pytest.raises(BadInput, match="dtype is one of float32"):
+    with pytest.raises(BadInput, match="dtype: Input should be 'float32'"):
         vlm(tmp_path, dtype="float8")
     with pytest.raises(BadInput, match="give `path`"):
         VLMRecipe().load()

@@ -86,18 +86,17 @@ def test_limits_are_the_processors() -> None:
         assert int((inputs.other["before"] == built.config.image_token_id).sum()) == count
     with pytest.raises(BadInput, match="max_pixels is for models of dynamic resolution"):
         vlm(*tiny_vlms.make("llava"), max_pixels=1000)
-    with pytest.raises(BadInput, match="max_tiles is 1 or more"):
-        vlm(*tiny_vlms.make("internvl"), max_tiles=0)
+    with pytest.raises(BadInput, match="max_tiles is for models that cut tiles"):
+        vlm(*tiny_vlms.make("llava"), max_tiles=2)
 
 
-def test_targets_own_extracted_or_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_answers_are_decoded_or_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = tiny_vlms.samples("internvl")
     pair = tiny_vlms.make("internvl")
     letters = vlm(*pair, options=("A", "B", "C"))
     table = np.stack([letters.score(asked, [letter] * 3) for letter in "ABC"], 1)
     assert letters.answer(asked) == ["ABC"[k] for k in table.argmax(1)]
-    monkeypatch.setattr(VLM, "_said", lambda self, samples: ["The answer is (B).", "C", "none"])
-    assert vlm(*pair, extract=r"\(?\b([A-D])\b\)?").answer(asked) == ["B", "C", "none"]
+    monkeypatch.setattr(VLM, "_decoded", lambda self, samples: ["The answer is (B).", "C", "none"])
     assert vlm(*pair).answer(asked) == ["The answer is (B).", "C", "none"]
 
 
@@ -137,8 +136,6 @@ def test_weights_that_cannot_be_had(said: str, expected: str, monkeypatch: pytes
 
 
 def test_what_the_library_does_not_offer_here() -> None:
-    with pytest.raises(BadInput, match="quantised is one of 8bit, 4bit"):
-        vlm("acme/one", quantised="2bit")
     with pytest.raises(ExtraMissing, match=r"bitsandbytes.*karat\[gpu\]|accelerate.*karat\[gpu\]"):
         vlm("acme/one", quantised="4bit")
 

@@ -18,7 +18,7 @@ from karat.kernel.sample import Sample
 from karat.models.families import FAMILIES
 from karat.models.torch_model import ArrangesVision, ReusesImage, SizesBatches, TorchModel
 from karat.models.vlm import VLMRecipe, vlm
-from karat.probe import Session, Zero, trace
+from karat.probe import Absence, Session, trace
 
 kinds = pytest.mark.parametrize("kind", KINDS)
 
@@ -98,7 +98,7 @@ def test_a_directory_is_loaded_as_it_was_saved(kind: str, tmp_path: Path) -> Non
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if FAMILIES[kind].positions == "grid"])
 def test_positions_equal_transformers(kind: str) -> None:
     """Rows of different lengths, padded inside the sequence: position of every real token, image rows and columns."""
-    from karat.models.vlm_sequence import on_grid
+    from karat.models.vlm_decoder import grid_positions
 
     built = model(kind)
     inputs = built.encode(tiny_vlms.samples(kind))
@@ -106,7 +106,7 @@ def test_positions_equal_transformers(kind: str) -> None:
     seen = torch.ones_like(numbers)
     seen[:, list(built.layout(inputs).text)] = inputs.token_keep.long()
     layout = built.layout(inputs)
-    ours = on_grid(seen, layout.visual, layout.grid)
+    ours = grid_positions(seen, layout.visual, layout.grid)
     merge, (rows, columns) = built.config.vision_config.spatial_merge_size, layout.grid
     grid = torch.tensor([[1, rows * merge, columns * merge]] * len(numbers))
     kind_of_token = (numbers == built.config.image_token_id).int()
@@ -155,9 +155,9 @@ def test_masking_no_player_is_the_models_own_probability(kind: str) -> None:
 def test_masking_a_patch_changes_exactly_its_pixel_values(kind: str) -> None:
     built = model(kind)
     session = Session(built, tiny_vlms.samples(kind, 1), ["yes"])
-    game = session.game(0, zero=Zero(visual="black"))
+    game = session.game(0, absence=Absence(visual="black"))
     rows, columns = built.layout(session.inputs).grid
-    mixed = session.games.mixed(built, game.index)
+    mixed = session.masked_inputs(game)
     height, width = mixed.base.pixels.shape[-2:]
     for player in (0, columns - 1, rows * columns - 1):
         keep = np.ones((1, game.n_visual), bool)
@@ -179,10 +179,10 @@ def test_masking_a_patch_changes_exactly_its_pixel_values(kind: str) -> None:
 def test_perturbing_the_image_and_the_processed_patches_agree(kind: str) -> None:
     built = model(kind)
     session = Session(built, tiny_vlms.samples(kind, 1), ["yes"])
-    game = session.game(0, zero=Zero(visual="blur", radius=3))
+    game = session.game(0, absence=Absence(visual="blur", radius=3))
     visual = np.random.default_rng(0).random((6, game.n_visual)) < 0.5
     text = np.ones((6, game.n_text), bool)
-    mixed = session.games.mixed(built, game.index)
+    mixed = session.masked_inputs(game)
     altered = built.encode(game.setting.altered(visual, text))
     torch.testing.assert_close(mixed.pixels(visual), altered.pixels, rtol=1e-5, atol=1e-5)
     # A thumbnail is downscaled to 256 levels by the processor; ours follows the change without rounding.
@@ -197,7 +197,7 @@ def test_text_masking_touches_only_question_tokens(kind: str) -> None:
     session = Session(built, tiny_vlms.samples(kind), ANSWERS)
     for i, sample in enumerate(session.samples):
         game = session.game(i)
-        masked = session.games.mixed(built, game.index).texts(np.zeros((1, game.n_text), bool))
+        masked = session.masked_inputs(game).texts(np.zeros((1, game.n_text), bool))
         base = built.encode([sample])
         assert set(masked.other) == set(base.other)
         for name, tensor in base.other.items():

@@ -86,9 +86,9 @@ def test_names_are_resolved_and_near_ones_suggested() -> None:
     assert isinstance(found, ZooRecipe)
     assert found.label == "deit-tiny"
     assert "attention" in found.capabilities
-    assert "224×224" in found.sees
-    assert "0.485" in found.sees
-    assert "0.5, 0.5, 0.5" in recipe("zoo.vit-base").sees  # type: ignore[attr-defined]
+    assert "224×224" in found.sees()
+    assert "0.485" in found.sees()
+    assert "0.5, 0.5, 0.5" in recipe("zoo.vit-base").sees()  # type: ignore[attr-defined]
     with pytest.raises(UnknownName, match="deit-tiny"):
         recipe("zoo.deit-tny").capabilities  # noqa: B018
 
@@ -141,8 +141,8 @@ def test_a_clip_of_this_machine_knows_the_classes_of_coco_stuff(
     module.save_pretrained(tmp_path / "tiny")
     processor.save_pretrained(tmp_path / "tiny")
     found = ZooRecipe("tiny", file=str(file))
-    assert found.to_fetch is None
-    assert "mean 0.4815, 0.4578, 0.4082" in found.sees
+    assert found.to_fetch() is None
+    assert "mean 0.4815, 0.4578, 0.4082" in found.sees()
     loaded: Any = found.load()
     assert len(loaded.labels) == 182
     assert loaded.layers["vision.last"] == "vision_model.encoder.layers.0.layer_norm1"
@@ -155,24 +155,24 @@ def test_what_is_to_fetch_is_known_before_a_run(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr("torch.hub.get_dir", lambda: str(tmp_path / "hub"))
     monkeypatch.setattr("huggingface_hub.try_to_load_from_cache", lambda *_: None)
     for name, address in (("deit-tiny", "huggingface.co/timm/deit_tiny"), ("ssd300", "ssd300_vgg16_coco-b556d3b4.pth")):
-        wanted = ZooRecipe(name).to_fetch
+        wanted = ZooRecipe(name).to_fetch()
         assert wanted is not None
         assert address in wanted
         assert f"into {tmp_path / name}/" in wanted
-    assert ZooRecipe("deit-tiny", random=True).to_fetch is None
+    assert ZooRecipe("deit-tiny", random=True).to_fetch() is None
     (tmp_path / "deit-tiny").mkdir()
     (tmp_path / "deit-tiny" / "model.safetensors").touch()
-    assert ZooRecipe("deit-tiny").to_fetch is None
+    assert ZooRecipe("deit-tiny").to_fetch() is None
     cached = tmp_path / "hub" / "checkpoints" / "ssd300_vgg16_coco-b556d3b4.pth"
     cached.parent.mkdir(parents=True)
     cached.touch()
-    assert ZooRecipe("ssd300").to_fetch is None
+    assert ZooRecipe("ssd300").to_fetch() is None
     file = tmp_path / "zoo.yaml"
     file.write_text(
         "x: {about: y, task: classification, model: classifier, input: 1, grid: [1, 1], "
         "parameters: {weights: 'package:no_such_package/w.pth'}}\n"
     )
-    assert "pip install no_such_package" in str(ZooRecipe("x", file=str(file)).to_fetch)
+    assert "pip install no_such_package" in str(ZooRecipe("x", file=str(file)).to_fetch())
 
 
 def test_a_later_file_wins_and_a_wrong_one_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

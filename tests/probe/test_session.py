@@ -104,19 +104,53 @@ def test_a_black_box_cannot_be_looked_into(samples: list[Sample]) -> None:
 
 def test_closing_lets_go(model: Classifier, samples: list[Sample]) -> None:
     session = Session(model, samples, ["cat", "dog", "cow"])
-    seen = session.trace([PIXELS])
+    trace = session.trace([PIXELS])
     game = session.game(0, visual=(2, 2))
     game.value(np.ones((1, 4), bool))
     session.close()
-    assert len(seen.gradients) == 0
-    assert session.trace([PIXELS]) is not seen
+    assert len(trace.gradients) == 0
+    assert session.trace([PIXELS]) is not trace
     assert session.game(0, visual=(2, 2)) is not game
 
 
-def test_requests_add_up() -> None:
-    one, two = Request(activations=frozenset("a")), Request(activations=frozenset("b"), attention=frozenset("c"))
-    assert one <= one | two
-    assert two <= one | two
-    assert not one | two <= two
-    assert not Request(gradients=frozenset("a")) <= one
-    assert not Request(attention_gradients=frozenset("c")) <= two
+def test_memo_makes_a_thing_once_a_session_and_close_lets_go(model: Classifier, samples: list[Sample]) -> None:
+    session = Session(model, samples)
+    made: list[int] = []
+
+    def make() -> list[int]:
+        made.append(1)
+        return made
+
+    assert session.memo(("test", 3), make) is session.memo(("test", 3), make)
+    assert session.memo(("test", 4), make) is made
+    assert len(made) == 2  # keys are apart
+    session.only(0).memo(("test", 3), make)
+    assert len(made) == 3  # and so are sessions
+    session.close()
+    session.memo(("test", 3), make)
+    assert len(made) == 4
+
+
+def test_after_closing_a_session_asks_again(model: Classifier, samples: list[Sample]) -> None:
+    session = Session(model, samples, ["cat", "dog", "cow"])
+    keep = np.ones((1, 4), dtype=bool)
+    value = session.game(0, visual=(2, 2)).value(keep)
+    session.close()
+    assert session.game(0, visual=(2, 2)).value(keep) == value
+    assert session.cost.passes.made == 2
+
+
+def test_targets_may_be_chosen_when_they_are_needed(model: Classifier, samples: list[Sample]) -> None:
+    calls: list[Session] = []
+
+    def choose(session: Session) -> list[str]:
+        calls.append(session)
+        return session.memo("test/choice", lambda: ["cat", "dog", "cow"])
+
+    session = Session(model, samples, choose)
+    assert calls == []
+    assert session.targets == session.answers == ("cat", "dog", "cow")
+    assert session.only(1).targets == ("dog",)
+    assert calls == [session]
+    with pytest.raises(BadInput, match="got 1 for 3 samples"):
+        _ = Session(model, samples, lambda _: ["cat"]).targets

@@ -9,7 +9,7 @@ from karat.kernel.attribution import Attribution, resize_maps
 from karat.kernel.row import Failure, NotApplicable, Score
 from karat.metrics.localization import CorrectedMass, OtsuIoU, RelevanceMass, Spuriousity
 from karat.metrics.ranking import Hit
-from karat.protocols.localize import coarsest, pair
+from karat.protocols.common.localize import coarsest, pair
 
 
 @given(st.integers(0, 10_000), st.sampled_from([1, 2, 3]), st.sampled_from([2, 4]))

@@ -40,7 +40,7 @@ SCORES = {
         "direction": "higher",
         "range": [0, 1],
         "citation": "gridvqax2026 Eq. 3",
-        "detail": ["insertion", "deletion"],
+        "draws": [["insertion", "curve"], ["deletion", "curve"]],
     },
     "outside": {
         "summary": "share of the map outside the truth",
@@ -53,6 +53,7 @@ SCORES = {
         "direction": "higher",
         "range": [0, 1],
         "citation": "creg2026 Eq. 2",
+        "draws": [["shares", "compass"]],
     },
     "relation": {"summary": "share of the words on relations", "direction": "none", "range": [0, 1], "citation": ""},
 }
@@ -163,8 +164,15 @@ def make_run(
         "models": dict.fromkeys(models, "1"), "datasets": {name: "1"}, "versions": {"python": "3.11"},
         "refusals": [{"model": "blackbox", "explainer": "attention/rollout", "reason": NASTY if nasty else "no maps"}],
     }  # fmt: skip
-    if mechanisms:
-        manifest["mechanisms"] = {m: "reasons" if m.endswith("pure") else "matches_words" for m in models}
+    labels = [NASTY if explainer == "nasty" else explainer for explainer in explainers]
+    how = {m: "reasons" if m.endswith("pure") else "matches_words" for m in models} if mechanisms else {}
+    manifest["parts"] = {
+        "model": {m: {"name": m, "family": m.partition(".")[0], "mechanism": how.get(m)} for m in models},
+        "dataset": {name: {"name": dataset, "family": dataset}},
+        "explainer": {
+            e: {"name": e, "family": e.partition("/")[0], "is_control": e.startswith("control/")} for e in labels
+        },
+    }
     store.write_json("manifest.json", manifest)
     if concluded:
         store.write_json("findings.json", [finding.plain() for finding in findings()])
@@ -198,18 +206,18 @@ def _cell_result(
             else {}
         )
         values[list({**broken, **absent})] = np.nan
-        detail = _curves(values) if metric == "mass" else _directions(samples, skill) if metric == "compass" else None
-        outcomes[metric] = Outcomes(values, {} if absent else broken, absent, detail)
+        details = {"mass": _curves(values), "compass": {"shares": _directions(samples, skill)}}.get(metric, {})
+        outcomes[metric] = Outcomes(values, {} if absent else broken, absent, details)
     attributions = [_attribution(explainer, sample, skill, rng, cells, k in broken) for k, sample in enumerate(samples)]
     passes = np.full(len(samples), {"perturbation/rise": 500.0, "cam/gradcam": 1.0}.get(explainer, 0.0))
     return CellResult(cell, outcomes, passes, attributions if maps else ())
 
 
-def _curves(values: np.ndarray) -> np.ndarray:
-    """(n, 22): two curves of eleven steps, one up to the value and one down to it; NaN where there is none."""
+def _curves(values: np.ndarray) -> dict[str, np.ndarray]:
+    """Two curves (n, 11), one up to the value and one down to it; NaN where there is none."""
     steps = np.linspace(0, 1, 11)
     up, down = values[:, None] * steps**0.5, 1 - (1 - values[:, None]) * steps
-    return np.concatenate([up, down], axis=1)
+    return {"insertion": up, "deletion": down}
 
 
 def _directions(samples: Sequence[Sample], skill: float) -> np.ndarray:

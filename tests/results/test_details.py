@@ -23,9 +23,10 @@ from karat.probe.session import Session
 from karat.protocols.localization import Localization
 from karat.protocols.paper import paper
 from karat.results import load_run
+from karat.results.details import KEYS, Details
 from karat.results.joined import Joined
 from karat.results.record import record
-from karat.results.run import KEYS, Run
+from karat.results.run import Run
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,9 @@ class Curves:
         if 3 in numbers:
             return {"end": Outcomes(np.array([np.nan]), {0: "special"})}
         detail = numbers[:, None] * np.linspace(0, 1, 5)
-        return {"end": Outcomes(detail[:, -1], detail=detail)}
+        return {
+            "end": Outcomes(detail[:, -1], details={"curve": detail}, texts={"id": [s.id for s in session.samples]})
+        }
 
 
 @dataclass(frozen=True)
@@ -67,20 +70,24 @@ def _spec(**changes: Any) -> Spec:
 
 def test_details_come_back_for_every_sample_and_nan_where_there_was_none(tmp_path: Path) -> None:
     finished = run(_spec(), tmp_path, workers=0)
-    keys, values = finished.details("end")
+    details = finished.details("end")
+    keys, values = details.keys, details.arrays["curve"]
     scores = finished.scores()
     assert len(keys) == len(scores) == len(values)
+    assert values.dtype == np.float64
     numbers = keys["sample"].str.split("-").str[1].astype(float).to_numpy()
     special = numbers == 3
     np.testing.assert_allclose(values[~special], numbers[~special, None] * np.linspace(0, 1, 5))
     assert np.isnan(values[special]).all()
     assert special.sum() == keys["explainer"].nunique()
-    assert finished.details("none")[1].size == 0
+    assert details.texts["id"] == ["" if number == 3 else f"square-{number:g}" for number in numbers]
+    assert len(details.complete("curve")) == (~special).sum()
+    assert len(finished.details("none")) == 0
 
 
 def test_details_are_kept_without_maps(tmp_path: Path) -> None:
     finished = run(_spec(keep_maps=False), tmp_path, workers=0)
-    assert finished.details("end")[1].shape[1] == 5
+    assert finished.details("end").arrays["curve"].shape[1] == 5
     assert all(not shard.maps() for shard in finished.shards())
 
 
@@ -110,10 +117,10 @@ def test_a_record_is_read_like_the_run_it_came_from(tmp_path: Path) -> None:
         else:
             assert before[column].isna().equals(after[column].isna())
             assert before[column].dropna().tolist() == after[column].dropna().tolist()
-    keys, values = finished.details("end")
-    kept_keys, kept = again.details("end")
-    assert keys.to_numpy().tolist() == kept_keys.to_numpy().tolist()
-    np.testing.assert_allclose(kept, values, rtol=1e-3)
+    details, kept = finished.details("end"), again.details("end")
+    assert details.keys.to_numpy().tolist() == kept.keys.to_numpy().tolist()
+    np.testing.assert_array_equal(kept.arrays["curve"], details.arrays["curve"])
+    assert kept.texts == details.texts
     assert sum(path.stat().st_size for path in (tmp_path / "record").iterdir()) < 40_000
     with pytest.raises(BadInput, match="no details of nothing"):
         record(finished, tmp_path / "other", details=("nothing", "end"))
@@ -121,7 +128,7 @@ def test_a_record_is_read_like_the_run_it_came_from(tmp_path: Path) -> None:
 
 def test_an_altered_record_is_refused_and_an_older_one_read(tmp_path: Path) -> None:
     kept = record(run(_spec(), tmp_path / "run", workers=0), tmp_path / "record", details=("end",))
-    whole, (_, values) = kept.scores(), kept.details("end")
+    whole, values = kept.scores(), kept.details("end").arrays["curve"]
     for name, ask in (
         ("scores.parquet", lambda run: run.scores()),
         ("details.safetensors", lambda run: run.details("end")),
@@ -142,7 +149,7 @@ def test_an_altered_record_is_refused_and_an_older_one_read(tmp_path: Path) -> N
     kept.store.write_json("manifest.json", {k: v for k, v in kept.manifest.items() if k != "recorded"})
     older = load_run(tmp_path / "record")
     pd.testing.assert_frame_equal(older.scores(), whole)
-    np.testing.assert_array_equal(older.details("end")[1], values)
+    np.testing.assert_array_equal(older.details("end").arrays["curve"], values)
     for name in ("scores.parquet", "details.safetensors"):  # no hash, but no error of Arrow's either
         (tmp_path / "record" / name).write_bytes(b"PAR1 oops")
         with pytest.raises(BadInput, match="was altered"):
@@ -151,26 +158,26 @@ def test_an_altered_record_is_refused_and_an_older_one_read(tmp_path: Path) -> N
 
 def test_a_record_has_nan_for_details_that_failures_lack(tmp_path: Path) -> None:
     class Partly(Run):
-        def details(self, metric: str) -> tuple[pd.DataFrame, np.ndarray[Any, Any]]:
-            keys, values = super().details(metric)
-            kept = (keys["explainer"] != keys["explainer"].iloc[0]).to_numpy()
-            return keys[kept].reset_index(drop=True), values[kept]
+        def details(self, metric: str) -> Details:
+            whole = super().details(metric)
+            return whole.take((whole.keys["explainer"] != whole.keys["explainer"].iloc[0]).to_numpy())
 
     finished = run(_spec(), tmp_path / "run", workers=0)
-    keys, values = finished.details("end")
-    lost = (keys["explainer"] == keys["explainer"].iloc[0]).to_numpy()
-    kept_keys, kept = record(Partly(finished.store), tmp_path / "record", details=("end",)).details("end")
-    assert keys.to_numpy().tolist() == kept_keys.to_numpy().tolist()
-    assert np.isnan(kept[lost]).all()
+    details = finished.details("end")
+    lost = (details.keys["explainer"] == details.keys["explainer"].iloc[0]).to_numpy()
+    kept = record(Partly(finished.store), tmp_path / "record", details=("end",)).details("end")
+    assert details.keys.to_numpy().tolist() == kept.keys.to_numpy().tolist()
+    assert np.isnan(kept.arrays["curve"][lost]).all()
     assert 0 < lost.sum() < len(lost)
-    np.testing.assert_allclose(kept[~lost], values[~lost], rtol=1e-3)
+    np.testing.assert_array_equal(kept.arrays["curve"][~lost], details.arrays["curve"][~lost])
 
 
 def test_details_of_several_runs_are_those_of_their_scores(tmp_path: Path) -> None:
     few = run(_spec(explainers=["control/random", "control/oracle"], limit=6), tmp_path / "few", workers=0)
     many = run(_spec(explainers=["control/random", "control/edges"]), tmp_path / "many", workers=0)
     joined = Joined.of([few, many])
-    keys, values = joined.details("end")
+    details = joined.details("end")
+    keys, values = details.keys, details.arrays["curve"]
     rows = joined.scores().sort_values(list(KEYS), ignore_index=True)
     assert keys.to_numpy().tolist() == rows[list(KEYS)].to_numpy().tolist()
     assert keys.groupby("explainer").size().to_dict() == {
@@ -181,8 +188,7 @@ def test_details_of_several_runs_are_those_of_their_scores(tmp_path: Path) -> No
 
 @dataclass(frozen=True)
 class Claims(Localization):
-    card = Card("toys/claims", "has a paper", "protocol")
-    paper_number: ClassVar[str] = "999"
+    card = Card("toys/claims", "has a paper", "protocol", paper="999")
 
     def paper(self, run: Run) -> Comparison:
         return Comparison((Claim("maps are good", "Table 1", "0.9", f"{len(run.scores())} rows", "cannot tell"),))

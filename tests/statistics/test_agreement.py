@@ -19,18 +19,18 @@ def pair(seed: int, n: int = 80, noise: float = 0.6) -> tuple[np.ndarray, np.nda
 def test_value_and_p_are_scipys(ours, theirs) -> None:  # type: ignore[no-untyped-def]  # two function families
     a, b = pair(0)
     a[3] = np.nan
-    found = ours(a, b)
+    estimate = ours(a, b)
     reference = theirs(np.delete(a, 3), np.delete(b, 3))
-    assert (found.value, found.p) == pytest.approx((reference.statistic, reference.pvalue))
-    assert (found.n, found.n_dropped) == (79, 1)
-    assert np.isnan(found.low)
+    assert (estimate.value, estimate.p) == pytest.approx((reference.statistic, reference.pvalue))
+    assert (estimate.n, estimate.n_dropped) == (79, 1)
+    assert np.isnan(estimate.low)
 
 
 def test_paper_sized_kendall_has_an_exact_p() -> None:
     """Nine explainers, 27 of 36 pairs in the same order: tau .5, exact p."""
-    found = kendall(range(9), [2, 1, 0, 5, 4, 3, 8, 7, 6])
-    assert found.value == pytest.approx(0.5)
-    assert found.p == pytest.approx(0.0752, abs=1e-4)  # fsyn2026 4.2 prints .08 for this tau
+    estimate = kendall(range(9), [2, 1, 0, 5, 4, 3, 8, 7, 6])
+    assert estimate.value == pytest.approx(0.5)
+    assert estimate.p == pytest.approx(0.0752, abs=1e-4)  # fsyn2026 4.2 prints .08 for this tau
 
 
 def test_weighted_draws_are_scipys_statistics_of_each_resample() -> None:
@@ -62,8 +62,8 @@ def test_intervals_cover(statistic) -> None:  # type: ignore[no-untyped-def]
         rng = np.random.default_rng(seed)
         a = rng.normal(size=60)
         b = 0.6 * a + 0.8 * rng.normal(size=60)
-        found = statistic(a, b, rng=rng, resamples=200)
-        hits += found.low <= truth <= found.high
+        estimate = statistic(a, b, rng=rng, resamples=200)
+        hits += estimate.low <= truth <= estimate.high
     assert 86 <= hits <= 99
 
 
@@ -83,22 +83,22 @@ def test_ranking_agreement_of_same_and_reversed_orders() -> None:
     up, down = ranked(0, [0, 1, 2, 3]), ranked(1, [3, 2, 1, 0])
     assert ranking_agreement(up, down).value == -1
     assert ranking_agreement(up, down, ("higher", "lower")).value == 1
-    found = ranking_agreement(up, down, rng=np.random.default_rng(0))
-    assert (found.low, found.high) == (-1, -1)
-    assert found.p == pytest.approx(stats.kendalltau([1, 2, 3, 4], [4, 3, 2, 1]).pvalue)
+    estimate = ranking_agreement(up, down, rng=np.random.default_rng(0))
+    assert (estimate.low, estimate.high) == (-1, -1)
+    assert estimate.p == pytest.approx(stats.kendalltau([1, 2, 3, 4], [4, 3, 2, 1]).pvalue)
 
 
 def test_ranking_agreement_is_unsure_where_explainers_are_equal() -> None:
-    found = ranking_agreement(ranked(2, [0, 0, 0, 0]), ranked(3, [0, 0, 0, 0]), rng=np.random.default_rng(0))
-    assert found.high - found.low > 0.8
+    estimate = ranking_agreement(ranked(2, [0, 0, 0, 0]), ranked(3, [0, 0, 0, 0]), rng=np.random.default_rng(0))
+    assert estimate.high - estimate.low > 0.8
 
 
 def test_ranking_agreement_uses_shared_complete_blocks() -> None:
     first, second = ranked(4, [0, 1, 2]), ranked(5, [0, 1, 2, 3])
     first.iloc[0, 0] = second.iloc[7, 1] = np.nan
     second.iloc[9, 3] = np.nan  # an explainer the first table lacks
-    found = ranking_agreement(first, second)
-    assert (found.n, found.n_dropped) == (98, 2)
+    estimate = ranking_agreement(first, second)
+    assert (estimate.n, estimate.n_dropped) == (98, 2)
     with pytest.raises(BadInput, match="same blocks"):
         ranking_agreement(first, second.iloc[1:])
 

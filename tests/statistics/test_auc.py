@@ -14,14 +14,14 @@ from karat.statistics import auc, roc
 @given(st.lists(st.tuples(st.integers(0, 8), st.booleans()), min_size=4, max_size=40))
 def test_auc_is_the_share_of_pairs_won_and_the_area_of_the_curve(rows: list[tuple[int, bool]]) -> None:
     scores, kind = np.array([r[0] for r in rows], float), np.array([r[1] for r in rows])
-    found = auc(scores, kind)
+    estimate = auc(scores, kind)
     if kind.all() or not kind.any():
-        assert np.isnan(found.value)
+        assert np.isnan(estimate.value)
         return
     up, down = scores[kind][:, None], scores[~kind][None, :]
-    assert found.value == pytest.approx(((up > down) + 0.5 * (up == down)).mean())
+    assert estimate.value == pytest.approx(((up > down) + 0.5 * (up == down)).mean())
     curve = roc(scores, kind)
-    assert np.trapezoid(curve["true_positive"], curve["false_positive"]) == pytest.approx(found.value)
+    assert np.trapezoid(curve["true_positive"], curve["false_positive"]) == pytest.approx(estimate.value)
     assert curve.iloc[-1][["false_positive", "true_positive"]].tolist() == [1, 1]
 
 
@@ -31,8 +31,8 @@ def test_delong_variance_is_the_two_sample_u_statistic() -> None:
     up, down = rng.normal(1, 1, 25).round(1), rng.normal(0, 1, 40).round(1)
     wins = (up[:, None] > down) + 0.5 * (up[:, None] == down)
     variance = wins.mean(axis=1).var(ddof=1) / 25 + wins.mean(axis=0).var(ddof=1) / 40
-    found = auc(np.r_[up, down], np.r_[np.ones(25), np.zeros(40)])
-    assert found.se == pytest.approx(np.sqrt(variance))
+    estimate = auc(np.r_[up, down], np.r_[np.ones(25), np.zeros(40)])
+    assert estimate.se == pytest.approx(np.sqrt(variance))
 
 
 @pytest.mark.parametrize("clustered", [False, True])
@@ -45,8 +45,8 @@ def test_interval_covers(clustered: bool) -> None:
         shared = rng.normal(0, np.sqrt(0.8), 50) if clustered else np.zeros(50)
         own = np.sqrt(0.2) if clustered else 1.0
         scores = np.r_[1 + shared + own * rng.normal(size=50), shared + own * rng.normal(size=50)]
-        found = auc(scores, np.arange(100) < 50, clusters=np.tile(np.arange(50), 2) if clustered else None)
-        hits += found.low <= truth <= found.high
+        estimate = auc(scores, np.arange(100) < 50, clusters=np.tile(np.arange(50), 2) if clustered else None)
+        hits += estimate.low <= truth <= estimate.high
     assert 273 <= hits <= 297
 
 
@@ -59,17 +59,17 @@ def test_pairing_narrows_the_interval() -> None:
 
 
 def test_perfect_separation_still_has_an_interval() -> None:
-    found = auc([3, 4, 5, 0, 1, 2], [1, 1, 1, 0, 0, 0])
-    assert (found.value, found.high) == (1, 1)
-    assert 0 < found.low < 1
+    estimate = auc([3, 4, 5, 0, 1, 2], [1, 1, 1, 0, 0, 0])
+    assert (estimate.value, estimate.high) == (1, 1)
+    assert 0 < estimate.low < 1
     mirrored = auc([3, 4, 5, 0, 1, 2], [0, 0, 0, 1, 1, 1])
     assert (mirrored.value, mirrored.low) == (0, 0)
-    assert mirrored.high == pytest.approx(1 - found.low)
+    assert mirrored.high == pytest.approx(1 - estimate.low)
 
 
 def test_missing_and_bad() -> None:
-    found = auc([1.0, np.nan, 0.5, 0.2], [1, 1, 0, 0])
-    assert (found.value, found.n, found.n_dropped) == (1, 3, 1)
+    estimate = auc([1.0, np.nan, 0.5, 0.2], [1, 1, 0, 0])
+    assert (estimate.value, estimate.n, estimate.n_dropped) == (1, 3, 1)
     with pytest.raises(BadInput, match="true and false"):
         auc([1.0, 2.0], [2, 0])
     with pytest.raises(BadInput, match="both kinds"):

@@ -65,22 +65,22 @@ def test_statistic_with_clusters_is_the_mean_with_clusters() -> None:
 @given(st.lists(st.one_of(st.floats(-5, 5), st.just(float("nan"))), min_size=1, max_size=20))
 def test_missing_values_are_dropped_and_counted(values: list[float]) -> None:
     present = [v for v in values if v == v]
-    found = bootstrap_mean(values, rng=np.random.default_rng(0), resamples=50)
-    assert (found.n, found.n_dropped) == (len(present), len(values) - len(present))
+    estimate = bootstrap_mean(values, rng=np.random.default_rng(0), resamples=50)
+    assert (estimate.n, estimate.n_dropped) == (len(present), len(values) - len(present))
     if present:
-        assert found.value == pytest.approx(np.mean(present), abs=1e-12)
+        assert estimate.value == pytest.approx(np.mean(present), abs=1e-12)
     else:
-        assert np.isnan(found.value)
+        assert np.isnan(estimate.value)
     if len(present) < 2:
-        assert np.isnan(found.low)
+        assert np.isnan(estimate.low)
     else:
-        assert min(present) - 1e-9 <= found.low <= found.high <= max(present) + 1e-9
+        assert min(present) - 1e-9 <= estimate.low <= estimate.high <= max(present) + 1e-9
 
 
 def test_paired_difference_drops_incomplete_pairs() -> None:
     nan = np.nan
-    found = paired_difference([1, 2, nan, 4], [0, nan, 1, 2], rng=np.random.default_rng(0))
-    assert (found.value, found.n, found.n_dropped) == (1.5, 2, 2)
+    estimate = paired_difference([1, 2, nan, 4], [0, nan, 1, 2], rng=np.random.default_rng(0))
+    assert (estimate.value, estimate.n, estimate.n_dropped) == (1.5, 2, 2)
 
 
 def test_p_of_a_difference() -> None:
@@ -98,8 +98,8 @@ def test_coverage() -> None:
     hits = 0
     for seed in range(300):
         rng = np.random.default_rng(seed)
-        found = bootstrap_mean(rng.exponential(size=40), rng=rng, resamples=400)
-        hits += found.low <= 1.0 <= found.high
+        estimate = bootstrap_mean(rng.exponential(size=40), rng=rng, resamples=400)
+        hits += estimate.low <= 1.0 <= estimate.high
     assert 270 <= hits <= 296  # nominal 285; exponential, 40 rows
 
 

@@ -43,12 +43,12 @@ def test_value_and_solution_are_those_of_the_dense_twin(seed: int, tau: list[flo
     design = build_design(crossed(seed, instances=12, keep=keep), "score", ("explainer",), RANDOM, None)
     criterion = Criterion(design.y, design.x, design.names, design.groupings, reml)
     deviance, sigma2, beta, covariance = dense_twin(design, np.array(tau), reml)
-    found = criterion.solve(np.array(tau))
+    solution = criterion.solve(np.array(tau))
     assert criterion.value(np.array(tau)) == pytest.approx(deviance, abs=1e-8)
-    assert found.value == pytest.approx(deviance, abs=1e-8)
-    assert found.sigma2 == pytest.approx(sigma2, rel=1e-9)
-    np.testing.assert_allclose(found.effects, beta, atol=1e-10)
-    np.testing.assert_allclose(found.covariance, covariance, rtol=1e-7, atol=1e-12)
+    assert solution.value == pytest.approx(deviance, abs=1e-8)
+    assert solution.sigma2 == pytest.approx(sigma2, rel=1e-9)
+    np.testing.assert_allclose(solution.effects, beta, atol=1e-10)
+    np.testing.assert_allclose(solution.covariance, covariance, rtol=1e-7, atol=1e-12)
 
 
 @pytest.mark.parametrize("reml", [True, False])
@@ -73,11 +73,11 @@ def test_gradient_is_the_slope_of_the_twin(reml: bool, tau: tuple[float, ...]) -
 def test_predicted_intercepts_solve_the_normal_equations() -> None:
     design = build_design(crossed(5, instances=10, keep=0.6), "score", ("explainer",), RANDOM, None)
     tau = np.array([0.4, 0.2, 0.1])
-    found = Criterion(design.y, design.x, design.names, design.groupings, True).solve(tau)
-    left = design.y - design.x @ found.effects
-    for g, b in zip(design.groupings, found.random, strict=True):
+    solution = Criterion(design.y, design.x, design.names, design.groupings, True).solve(tau)
+    left = design.y - design.x @ solution.effects
+    for g, b in zip(design.groupings, solution.random, strict=True):
         left = left - b[g.codes]
-    for t, g, b in zip(tau, design.groupings, found.random, strict=True):
+    for t, g, b in zip(tau, design.groupings, solution.random, strict=True):
         np.testing.assert_allclose(t * np.bincount(g.codes, left), b, atol=1e-11)
 
 

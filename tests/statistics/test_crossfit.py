@@ -20,7 +20,7 @@ def twins(seed: int, n: int = 60, gap: float = 1.0) -> tuple[np.ndarray, np.ndar
 def test_fit_is_the_minimum_of_the_penalised_loss() -> None:
     x, y, _ = twins(0)
     x = x * [1, 50, 0.01] + [3, 0, -7]
-    found = logistic(x, y, ridge=2.0)
+    fit = logistic(x, y, ridge=2.0)
     z = (x - x.mean(axis=0)) / x.std(axis=0)
 
     def loss(b: np.ndarray) -> float:
@@ -28,16 +28,16 @@ def test_fit_is_the_minimum_of_the_penalised_loss() -> None:
         return float(np.logaddexp(0, -np.where(y, odds, -odds)).sum() + b[1:] @ b[1:])
 
     best = minimize(loss, np.zeros(4), method="BFGS", options={"gtol": 1e-9})
-    assert found.converged
-    np.testing.assert_allclose([found.intercept, *found.weights], best.x, atol=1e-5)
+    assert fit.converged
+    np.testing.assert_allclose([fit.intercept, *fit.weights], best.x, atol=1e-5)
 
 
 def test_separable_kinds_and_constant_features_stay_finite() -> None:
     x = np.column_stack([np.r_[np.ones(20), -np.ones(20)], np.full(40, 0.1)])
-    found = logistic(x, np.arange(40) < 20)
-    assert found.converged
-    assert np.isfinite(found.log_odds(x)).all()
-    assert found.weights[1] == 0
+    fit = logistic(x, np.arange(40) < 20)
+    assert fit.converged
+    assert np.isfinite(fit.log_odds(x)).all()
+    assert fit.weights[1] == 0
 
 
 def test_scores_of_a_fold_do_not_see_its_labels() -> None:

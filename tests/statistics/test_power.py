@@ -45,10 +45,10 @@ def test_separation_from_a_pilot() -> None:
     a = rng.normal(size=30)
     b = a - 0.2 + rng.normal(0, 0.4, 30)
     a[0] = np.nan
-    found = separation(a, b)
+    plan = separation(a, b)
     gap = (a - b)[1:]
-    assert (found.n, found.n_dropped) == (29, 1)
-    assert found.needed == samples_to_separate(gap.mean(), gap.std(ddof=1))
-    assert found.detectable == pytest.approx(detectable_difference(29, gap.std(ddof=1)))
+    assert (plan.n, plan.n_dropped) == (29, 1)
+    assert plan.needed == samples_to_separate(gap.mean(), gap.std(ddof=1))
+    assert plan.detectable == pytest.approx(detectable_difference(29, gap.std(ddof=1)))
     with pytest.raises(BadInput, match="two complete pairs"):
         separation([1.0, np.nan], [1.0, 2.0])

@@ -40,9 +40,9 @@ def test_wide_pivots_and_refuses_doubles() -> None:
 
 def test_mean_ranks_by_hand() -> None:
     scores = pd.DataFrame({"a": [0.9, 0.8, 0.5], "b": [0.1, 0.8, 0.7], "c": [0.0, 0.2, np.nan]})
-    found = mean_ranks(scores)
-    assert (found.n, found.n_dropped) == (2, 1)
-    assert found.table["mean_rank"].to_dict() == {"a": 1.25, "b": 1.75, "c": 3.0}
+    result = mean_ranks(scores)
+    assert (result.n, result.n_dropped) == (2, 1)
+    assert result.table["mean_rank"].to_dict() == {"a": 1.25, "b": 1.75, "c": 3.0}
     lower = mean_ranks(scores, "lower").table
     assert list(lower.index) == ["c", "b", "a"]
     assert lower["mean_rank"].to_dict() == {"c": 1.0, "b": 2.25, "a": 2.75}
@@ -58,13 +58,13 @@ def test_no_complete_block_names_the_culprit() -> None:
 @settings(max_examples=40, deadline=None)
 @given(arrays(np.float64, st.tuples(st.integers(2, 15), st.integers(3, 6)), elements=st.integers(0, 5).map(float)))
 def test_friedman_is_scipys(values: np.ndarray) -> None:
-    found = friedman(pd.DataFrame(values))
+    result = friedman(pd.DataFrame(values))
     if (np.ptp(values, axis=1) == 0).all():
-        assert np.isnan(found.statistic)
+        assert np.isnan(result.statistic)
         return
     theirs = stats.friedmanchisquare(*values.T)
-    assert found.statistic == pytest.approx(theirs.statistic, abs=1e-9)
-    assert found.p == pytest.approx(theirs.pvalue, abs=1e-9)
+    assert result.statistic == pytest.approx(theirs.statistic, abs=1e-9)
+    assert result.p == pytest.approx(theirs.pvalue, abs=1e-9)
 
 
 @settings(max_examples=20, deadline=None)
@@ -79,16 +79,16 @@ def test_ranks_are_unmoved_by_a_monotone_change_per_block(seed: int) -> None:
 def test_wilcoxon_matches_scipy_and_corrects() -> None:
     scores = table(3, shift=(0.0, 0.1, 0.5, 0.9))
     scores.iloc[4, 0] = np.nan
-    found = wilcoxon_against_best(scores)
-    assert found.index.name == "against e3"
+    result = wilcoxon_against_best(scores)
+    assert result.index.name == "against e3"
     pair = scores[["e3", "e0"]].dropna()
-    assert found.loc["e0", "p"] == pytest.approx(stats.wilcoxon(pair["e3"], pair["e0"]).pvalue)
-    assert (found.loc["e0", "n"], found.loc["e0", "n_dropped"], found.loc["e1", "n"]) == (59, 1, 60)
-    np.testing.assert_allclose(found["p_bonferroni"], np.minimum(3 * found["p"], 1))
-    assert (found["p_holm"] <= found["p_bonferroni"] + 1e-15).all()
-    assert found.loc["e0", "effect"] > 0
+    assert result.loc["e0", "p"] == pytest.approx(stats.wilcoxon(pair["e3"], pair["e0"]).pvalue)
+    assert (result.loc["e0", "n"], result.loc["e0", "n_dropped"], result.loc["e1", "n"]) == (59, 1, 60)
+    np.testing.assert_allclose(result["p_bonferroni"], np.minimum(3 * result["p"], 1))
+    assert (result["p_holm"] <= result["p_bonferroni"] + 1e-15).all()
+    assert result.loc["e0", "effect"] > 0
     against = wilcoxon_against_best(scores, best="e0")
-    assert against.loc["e3", "effect"] == pytest.approx(-found.loc["e0", "effect"])
+    assert against.loc["e3", "effect"] == pytest.approx(-result.loc["e0", "effect"])
 
 
 def test_wilcoxon_of_equal_columns_is_missing_not_significant() -> None:
@@ -112,8 +112,8 @@ def test_cliques_are_maximal_runs() -> None:
 
 
 def test_rank_intervals_hold_the_mean_rank_and_tell_the_leader() -> None:
-    found = rank_intervals(table(6, n=60, shift=(0.0, 0.0, 2.0)), rng=np.random.default_rng(0))
-    out = found.table
+    result = rank_intervals(table(6, n=60, shift=(0.0, 0.0, 2.0)), rng=np.random.default_rng(0))
+    out = result.table
     assert out.index[0] == "e2"
     assert (out["low"] <= out["mean_rank"]).all()
     assert (out["mean_rank"] <= out["high"]).all()

@@ -19,10 +19,10 @@ def bowl(centre: np.ndarray):  # type: ignore[no-untyped-def]  # a pair of closu
 
 @pytest.mark.parametrize("centre", [(0.5, 2.0), (1e-3, 30.0), (0.2, -1.0), (-1.0, -2.0), (0.1, 0.1, 0.1, 0.1, 5.0)])
 def test_finds_the_constrained_minimum(centre: tuple[float, ...]) -> None:
-    found = minimise(*bowl(np.array(centre)), len(centre))
-    np.testing.assert_allclose(found.tau, np.maximum(centre, 0), rtol=1e-5, atol=1e-12)
-    assert ((found.tau == 0) == (np.array(centre) < 0)).all()
-    assert found.converged
+    optimum = minimise(*bowl(np.array(centre)), len(centre))
+    np.testing.assert_allclose(optimum.tau, np.maximum(centre, 0), rtol=1e-5, atol=1e-12)
+    assert ((optimum.tau == 0) == (np.array(centre) < 0)).all()
+    assert optimum.converged
 
 
 def test_takes_the_deeper_of_two_valleys() -> None:
@@ -32,8 +32,8 @@ def test_takes_the_deeper_of_two_valleys() -> None:
         slope = 2 * (u + 4) * near + 2 * (u - 2) * far
         return float(-near - far), np.array([slope / (tau[0] + 1e-30)])
 
-    found = minimise(lambda tau: both(tau)[0], both, 1)
-    assert np.log(found.tau[0]) == pytest.approx(2, abs=1e-3)
+    optimum = minimise(lambda tau: both(tau)[0], both, 1)
+    assert np.log(optimum.tau[0]) == pytest.approx(2, abs=1e-3)
 
 
 def test_a_minimum_at_infinity_is_not_called_converged() -> None:

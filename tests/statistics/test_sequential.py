@@ -25,8 +25,8 @@ def test_wealth_is_the_mean_of_products(gaps: list[float], null: float) -> None:
     for t in range(len(gaps)):
         pots = [np.prod([1 + k * ((g + 1) / 2 / m - 1) for g in gaps[: t + 1] if g == g]) for k in _BETS]
         slow.append(np.mean(pots))
-    found = np.exp(log_wealth(np.array(gaps)[:, None], null, 1.0)[:, 0])
-    np.testing.assert_allclose(found, slow, rtol=1e-9)
+    wealth = np.exp(log_wealth(np.array(gaps)[:, None], null, 1.0)[:, 0])
+    np.testing.assert_allclose(wealth, slow, rtol=1e-9)
 
 
 def test_one_round_of_betting_is_fair_at_the_null() -> None:
@@ -41,8 +41,8 @@ def test_equal_explainers_are_rarely_called_apart_however_often_one_looks(statis
     """Three equal explainers, 800 looks each: any false call in at most 10 % of races (90 % confidence)."""
     wrong = 0
     for seed in range(150):
-        found = race(table(seed, 800, (0.5, 0.5, 0.5)), (0, 1), confidence=0.9, statistic=statistic)  # type: ignore[arg-type]
-        wrong += found.table["winner"].notna().any()
+        state = race(table(seed, 800, (0.5, 0.5, 0.5)), (0, 1), confidence=0.9, statistic=statistic)  # type: ignore[arg-type]
+        wrong += state.table["winner"].notna().any()
     assert wrong <= 15
 
 
@@ -52,22 +52,22 @@ def test_skewed_gaps_with_mean_zero_do_not_fool_it() -> None:
     for seed in range(200):
         rng = np.random.default_rng(seed)
         first = np.where(rng.random(600) < 0.9, 0.55, 0.05)  # mean 0.5
-        found = race(pd.DataFrame({"a": first, "b": np.full(600, 0.5)}), (0, 1), confidence=0.9)
-        wrong += found.settled
+        state = race(pd.DataFrame({"a": first, "b": np.full(600, 0.5)}), (0, 1), confidence=0.9)
+        wrong += state.settled
     assert wrong <= 20
 
 
 def test_different_explainers_settle_in_the_right_order() -> None:
-    found = race(table(0, 3000, (0.3, 0.4, 0.6)), (0, 1))
-    assert found.settled
-    assert found.active == ()
-    assert found.table["winner"].to_dict() == {("e0", "e1"): "e1", ("e0", "e2"): "e2", ("e1", "e2"): "e2"}
-    at = found.table["settled_at"]
+    state = race(table(0, 3000, (0.3, 0.4, 0.6)), (0, 1))
+    assert state.settled
+    assert state.active == ()
+    assert state.table["winner"].to_dict() == {("e0", "e1"): "e1", ("e0", "e2"): "e2", ("e1", "e2"): "e2"}
+    at = state.table["settled_at"]
     assert at["e0", "e2"] < at["e0", "e1"]  # the larger gap first
     lower = race(table(0, 3000, (0.3, 0.4, 0.6)), (0, 1), "lower")
     assert lower.table["winner"].to_dict() == {("e0", "e1"): "e0", ("e0", "e2"): "e0", ("e1", "e2"): "e1"}
     assert lower.table["settled_at"].tolist() == at.tolist()
-    assert lower.table["difference"].tolist() == pytest.approx(found.table["difference"].tolist())
+    assert lower.table["difference"].tolist() == pytest.approx(state.table["difference"].tolist())
 
 
 def test_a_call_once_made_stands_as_the_table_grows() -> None:
@@ -84,8 +84,8 @@ def test_a_call_once_made_stands_as_the_table_grows() -> None:
 def test_equals_settle_as_a_tie_only_with_a_margin() -> None:
     scores = table(2, 2500, (0.5, 0.5), spread=0.05)
     assert not race(scores, (0, 1)).settled
-    found = race(scores, (0, 1), margin=0.03)
-    assert found.table["winner"].tolist() == ["tie"]
+    state = race(scores, (0, 1), margin=0.03)
+    assert state.table["winner"].tolist() == ["tie"]
     assert race(table(3, 2500, (0.5, 0.6), spread=0.05), (0, 1), margin=0.03).table["winner"].tolist() == ["e1"]
 
 
@@ -102,9 +102,9 @@ def test_a_dropped_explainer_does_not_stop_the_others() -> None:
     early = race(scores.iloc[:100], (0, 1))
     assert early.active == ("e1", "e2")
     scores.iloc[100:, 0] = np.nan
-    found = race(scores, (0, 1))
-    assert found.settled
-    assert found.table.loc[("e0", "e1"), "n_dropped"] == 3900
+    state = race(scores, (0, 1))
+    assert state.settled
+    assert state.table.loc[("e0", "e1"), "n_dropped"] == 3900
 
 
 @pytest.mark.parametrize("spread", [0.02, 0.3])
@@ -112,21 +112,21 @@ def test_anytime_interval_holds_at_every_look(spread: float) -> None:
     missed = 0
     for seed in range(100):
         x = np.random.default_rng(seed).normal(0.5, spread, 400).clip(0, 1)  # symmetric about one half
-        looks = [anytime_interval(x[:n], (0, 1), confidence=0.9) for n in (5, 20, 60, 150, 400)]
-        missed += any(not look.low <= 0.5 <= look.high for look in looks)
+        intervals = [anytime_interval(x[:n], (0, 1), confidence=0.9) for n in (5, 20, 60, 150, 400)]
+        missed += any(not interval.low <= 0.5 <= interval.high for interval in intervals)
     assert missed <= 10
-    assert looks[-1].high - looks[-1].low < looks[0].high - looks[0].low
-    assert looks[-1].low < looks[-1].value < looks[-1].high
+    assert intervals[-1].high - intervals[-1].low < intervals[0].high - intervals[0].low
+    assert intervals[-1].low < intervals[-1].value < intervals[-1].high
 
 
 def test_interval_edge_is_where_the_wealth_crosses() -> None:
     x = np.random.default_rng(6).beta(2, 5, 80)
-    found = anytime_interval(x, (0, 1))
+    interval = anytime_interval(x, (0, 1))
     gaps = (2 * x - 1)[:, None]  # from [0, 1] to [-1, 1]
-    assert np.exp(log_wealth(gaps, 2 * found.low - 1, 1.0)[-1, 0]) == pytest.approx(40, rel=1e-6)
-    assert np.exp(log_wealth(-gaps, 1 - 2 * found.high, 1.0)[-1, 0]) == pytest.approx(40, rel=1e-6)
+    assert np.exp(log_wealth(gaps, 2 * interval.low - 1, 1.0)[-1, 0]) == pytest.approx(40, rel=1e-6)
+    assert np.exp(log_wealth(-gaps, 1 - 2 * interval.high, 1.0)[-1, 0]) == pytest.approx(40, rel=1e-6)
     wide = anytime_interval(10 * x - 3, (-3, 7))
-    assert (wide.low, wide.high) == pytest.approx((10 * found.low - 3, 10 * found.high - 3))
+    assert (wide.low, wide.high) == pytest.approx((10 * interval.low - 3, 10 * interval.high - 3))
 
 
 def test_bad_input() -> None:

@@ -26,8 +26,8 @@ def slow_jonckheere(values: np.ndarray, order: np.ndarray) -> float:
 def test_jonckheere_counts_pairs(seed: int) -> None:
     rng = np.random.default_rng(seed)
     order, values = rng.integers(1, 5, size=25), rng.integers(0, 6, size=25)
-    found = jonckheere(values, order)
-    assert found.statistic == slow_jonckheere(values, order)
+    trend = jonckheere(values, order)
+    assert trend.statistic == slow_jonckheere(values, order)
 
 
 @pytest.mark.parametrize("ties", [False, True])
@@ -54,18 +54,18 @@ def test_jonckheere_directions() -> None:
 def test_page_is_scipys() -> None:
     rng = np.random.default_rng(1)
     table = rng.normal(size=(14, 4)) + 0.3 * np.arange(4)
-    found = page(table)
+    trend = page(table)
     theirs = stats.page_trend_test(table, method="exact")
-    assert found.statistic == pytest.approx(theirs.statistic)
-    assert found.p == pytest.approx(theirs.pvalue)
+    assert trend.statistic == pytest.approx(theirs.statistic)
+    assert trend.p == pytest.approx(theirs.pvalue)
     wide = rng.normal(size=(5, 8))
     assert page(wide).p == pytest.approx(stats.page_trend_test(wide, method="asymptotic").pvalue)
 
 
 def test_page_of_very_many_blocks_is_normal() -> None:
     table = np.random.default_rng(5).normal(size=(1001, 3))
-    found = page(table, "two-sided")
-    assert found.p == pytest.approx(2 * stats.norm.sf(abs(found.z)))
+    trend = page(table, "two-sided")
+    assert trend.p == pytest.approx(2 * stats.norm.sf(abs(trend.z)))
     assert page(table[:1000], "two-sided").p == pytest.approx(page(table, "two-sided").p, abs=0.1)
 
 
@@ -81,11 +81,11 @@ def test_page_with_ties_counts_every_order() -> None:
     table = np.array([[1.0, 1.0, 2.0], [3.0, 1.0, 2.0], [0.0, 5.0, 5.0]])
     ranks = stats.rankdata(table, axis=1)
     every = [sum(np.dot(block, (1, 2, 3)) for block in chosen) for chosen in product(*map(permutations, ranks))]
-    seen = float((ranks @ (1, 2, 3)).sum())
+    observed = float((ranks @ (1, 2, 3)).sum())
     middle = np.mean(every)
-    assert page(table, "increasing").p == pytest.approx(np.mean(np.array(every) >= seen - 1e-9))
+    assert page(table, "increasing").p == pytest.approx(np.mean(np.array(every) >= observed - 1e-9))
     assert page(table, "two-sided").p == pytest.approx(
-        np.mean(np.abs(np.array(every) - middle) >= abs(seen - middle) - 1e-9)
+        np.mean(np.abs(np.array(every) - middle) >= abs(observed - middle) - 1e-9)
     )
 
 

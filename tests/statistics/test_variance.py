@@ -17,18 +17,18 @@ def test_eta_squared_is_one_way_anova(seed: int, k: int) -> None:
     rng = np.random.default_rng(seed)
     groups = np.concatenate([np.arange(k), rng.integers(0, k, size=30)])
     values = rng.normal(size=len(groups)) + 0.5 * groups
-    found = eta_squared(values, groups)
+    effect = eta_squared(values, groups)
     theirs = stats.f_oneway(*(values[groups == g] for g in range(k)))
-    assert (found.f, found.p) == pytest.approx((theirs.statistic, theirs.pvalue))
-    assert found.eta2 + found.within == pytest.approx(1)
-    assert found.eta2 == pytest.approx(found.f * (k - 1) / (found.f * (k - 1) + len(values) - k))
+    assert (effect.f, effect.p) == pytest.approx((theirs.statistic, theirs.pvalue))
+    assert effect.eta2 + effect.within == pytest.approx(1)
+    assert effect.eta2 == pytest.approx(effect.f * (k - 1) / (effect.f * (k - 1) + len(values) - k))
 
 
 def test_eta_squared_at_its_ends_and_with_holes() -> None:
     assert eta_squared([1, 1, 2, 2], ["a", "a", "b", "b"]).eta2 == 1
     assert eta_squared([1, 2, 1, 2], ["a", "a", "b", "b"]).eta2 == 0
-    found = eta_squared([1, 1, np.nan, 2, 2, 5], ["a", "a", "a", "b", "b", None])
-    assert (found.eta2, found.n, found.n_dropped) == (1, 4, 2)
+    effect = eta_squared([1, 1, np.nan, 2, 2, 5], ["a", "a", "a", "b", "b", None])
+    assert (effect.eta2, effect.n, effect.n_dropped) == (1, 4, 2)
     assert np.isnan(eta_squared([0.1] * 5, list("aabbb")).eta2)
     assert eta_squared([np.nan], ["a"]).n == 0
 
@@ -36,9 +36,9 @@ def test_eta_squared_at_its_ends_and_with_holes() -> None:
 def test_omega_squared_of_noise_is_zero_on_average() -> None:
     rng = np.random.default_rng(0)
     groups = np.repeat(np.arange(8), 4)
-    found = [eta_squared(rng.normal(size=32), groups) for _ in range(300)]
-    assert np.mean([f.omega2 for f in found]) == pytest.approx(0, abs=0.02)
-    assert np.mean([f.eta2 for f in found]) == pytest.approx(7 / 31, abs=0.02)
+    effect = [eta_squared(rng.normal(size=32), groups) for _ in range(300)]
+    assert np.mean([f.omega2 for f in effect]) == pytest.approx(0, abs=0.02)
+    assert np.mean([f.eta2 for f in effect]) == pytest.approx(7 / 31, abs=0.02)
 
 
 def test_balanced_partition_is_the_sum_of_one_way_shares() -> None:

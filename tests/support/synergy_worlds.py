@@ -1,6 +1,6 @@
 """Worlds in which F_syn has a closed form: plain models whose probability is a function of what is left of the input.
 
-Images are white and their zero state is black, so brightness is the share of the image that is kept; deleted words are
+Images are white and their absence is black, so brightness is the share of the image that is kept; deleted words are
 missing, so the share of words that is kept can be counted.
 """
 
@@ -20,7 +20,7 @@ from karat.protocols.synergy import Synergy
 
 GRID = (2, 5)
 WORDS = "key lock key lock key lock key lock key lock"
-PLAIN = Synergy(visual=GRID, zero="black", text_zero="delete")
+PLAIN = Synergy(visual=GRID, absence="black", text_absence="delete")
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ class Finds:
 def spec(**changes: object) -> dict[str, object]:
     return {
         "name": "synergy-toy",
-        "protocol": {"name": "synergy", "visual": list(GRID), "zero": "black", "text_zero": "delete"},
+        "protocol": {"name": "synergy", "visual": list(GRID), "absence": "black", "text_absence": "delete"},
         "models": [{"name": "synergy_worlds:SharesRecipe", "rule": "keys"}],
         "datasets": [{"name": "synergy_worlds:White", "n": 24}],
         "explainers": [

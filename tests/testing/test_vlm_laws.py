@@ -44,11 +44,11 @@ def test_a_wrong_grid_is_found_by_its_own_law_alone() -> None:
 
 def test_wrong_positions_and_masks_are_found() -> None:
     assert "its probability is that of the module's own forward" in broken("qwen2_5_vl", positions="sequence")
-    assert "its probability is that of the module's own forward" in broken("gemma3", both_ways=False)
+    assert "its probability is that of the module's own forward" in broken("gemma3", bidirectional_image=False)
     assert "its probability is that of the module's own forward" in broken("internvl", image="{tokens}")
 
 
 def test_what_cannot_be_tried_does_not_hold() -> None:
     found = broken("llava", sight=MergedPatches())
-    assert len(found) == 8
+    assert len(found) == 9
     assert any("Error" in text or "Input" in text for text in found.values())

@@ -14,7 +14,7 @@ from karat.kernel.errors import BadInput
 
 if TYPE_CHECKING:
     from karat.engine.check import Checked
-    from karat.kernel.roles import Model, ModelRecipe
+    from karat.kernel.roles import Model
     from karat.kernel.sample import Sample
 
 
@@ -28,7 +28,11 @@ def check(
     answer: Annotated[str | None, typer.Option(help="The answer to value; the model's own if not given.")] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", help="A parameter of the model: dtype=bfloat16, max_pixels=313600. Repeatable."),
+        typer.Option(
+            "--set",
+            help="A field of the spec (seed=3, protocol.steps=5), or with --model a parameter of the model "
+            "(dtype=bfloat16). Repeatable.",
+        ),
     ] = None,
     picture: Annotated[Path, typer.Option(help="Where to draw the token grid over the image.")] = Path("check.png"),
     laws: Annotated[
@@ -42,13 +46,14 @@ def check(
     if (spec is None) == (model is None):
         raise BadInput("karat check takes a spec, or --model with --image (and --text); give one of the two.")
     if spec is not None:
-        _check_spec(spec)
+        _check_spec(spec, settings or [])
         return
     if image is None:
         raise BadInput("karat check --model needs --image FILE to ask about.")
     from PIL import Image as Pillow
 
     from karat.engine.check import check_model, grid_picture
+    from karat.kernel.roles import DescribesInput, plays
     from karat.models import recipe
 
     parameters = {}
@@ -60,29 +65,26 @@ def check(
     loaded, sample, checked = check_model(str(model), image, text, answer, **parameters)
     if checked.grid is not None:
         Pillow.fromarray(grid_picture(sample.image, checked)).save(picture)
-    _show(loaded, sample, checked, picture, _seen(recipe(str(model), **parameters)))
+    origin = recipe(str(model), **parameters)
+    _show(loaded, sample, checked, picture, origin.sees() if plays(origin, DescribesInput) else None)
     if laws:
         _try_laws(loaded, sample, checked.answer)
 
 
-def _check_spec(spec: str) -> None:
+def _check_spec(spec: str, settings: list[str]) -> None:
     """Every name, every parameter, every model–explainer pair."""
     from karat.engine.plan import plan
-    from karat.kernel.spec import Spec
+    from karat.engine.resolve import read_spec
+    from karat.kernel.roles import DescribesInput, plays
 
-    wanted = Spec.read(spec_path(spec))
+    wanted = read_spec(spec_path(spec), settings)
     planned = plan(wanted)
     show_plan(planned, str(RUNS / wanted.name), None)
     for recipe in planned.models:
-        if seen := _seen(recipe):
-            typer.echo(f"{recipe.label} sees {seen}")
+        name = recipe.label
+        if plays(recipe, DescribesInput):
+            typer.echo(f"{name} sees {recipe.sees()}")
     typer.echo(f"{spec} is sound.")
-
-
-def _seen(recipe: ModelRecipe) -> str | None:
-    """How images are shown to the model, where its recipe says."""
-    said = getattr(recipe, "sees", None)
-    return said if isinstance(said, str) else None
 
 
 def _try_laws(model: Model, sample: Sample, answer: str) -> None:

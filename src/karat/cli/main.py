@@ -13,7 +13,7 @@ from karat.kernel.errors import KaratError
 
 app = typer.Typer(
     name="karat",
-    help="How much truth is in an explanation of a vision or vision-language model.\n\n"
+    help="How much of an explanation of a vision or vision-language model is true.\n\n"
     "Start with `karat demo`, then `karat ls`, then `karat run SPEC`.",
     no_args_is_help=True,
     add_completion=False,

@@ -22,7 +22,8 @@ def run(
         typer.Option("--out", "-o", help="The run directory, or an fsspec URL (s3://...); runs/<name> if not given."),
     ] = None,
     settings: Annotated[
-        list[str] | None, typer.Option("--set", help="Override a field: key=value, the value in YAML. Repeatable.")
+        list[str] | None,
+        typer.Option("--set", help="Override a field: seed=3, protocol.steps=5; the value is YAML. Repeatable."),
     ] = None,
     limit: Annotated[int | None, typer.Option(help="Take only the first N samples of each dataset.")] = None,
     dry_run: Annotated[
@@ -57,9 +58,9 @@ def run(
     from karat.engine.events import renderer
     from karat.engine.plan import plan
     from karat.engine.race import RECORD, Settle
+    from karat.engine.resolve import read_spec
     from karat.engine.run import check_workers
     from karat.engine.run import run as carry_out
-    from karat.kernel.spec import Spec
 
     if progress is not None and progress not in STYLES:
         raise BadInput(f"--progress takes {', '.join(STYLES)}; got {progress!r}.")
@@ -71,9 +72,8 @@ def run(
         raise BadInput(f"--until-settled is a confidence between 0 and 1, such as 0.95; got {until_settled:g}.")
     if settle_by is not None and until_settled is None:
         raise BadInput("--settle-by names the score of a race: add --until-settled 0.95.")
-    wanted = Spec.read(spec_path(spec)).override(
-        [*(settings or []), *([f"limit={limit}"] if limit is not None else [])]
-    )
+    limits = [f"limit={limit}"] if limit is not None else []
+    wanted = read_spec(spec_path(spec), [*(settings or []), *limits])
     where = out or str(RUNS / wanted.name)
     check_workers(workers, engine)
     if dry_run:
@@ -114,6 +114,7 @@ def show_plan(planned: Plan, where: str, workers: int | None) -> None:
     from karat.engine.forecast import forecast
     from karat.engine.plan import missing_extras
     from karat.kernel.registry import label
+    from karat.kernel.roles import FetchesWeights, plays
     from karat.results.run import Run
     from karat.results.store import Store
 
@@ -138,8 +139,9 @@ def show_plan(planned: Plan, where: str, workers: int | None) -> None:
     for text in (*missing_extras(planned), *planned.absent):
         typer.echo(f"missing: {text}")
     for recipe in planned.models:
-        if isinstance(wanted := getattr(recipe, "to_fetch", None), str):
-            typer.echo(f"to fetch: {recipe.label}: {wanted}")
+        name = recipe.label
+        if plays(recipe, FetchesWeights) and (address := recipe.to_fetch()) is not None:
+            typer.echo(f"to fetch: {name}: {address}")
     if planned.unserved:
         raise BadInput(
             f"as it stands the run would be refused: no model here can serve {', '.join(planned.unserved)}. "

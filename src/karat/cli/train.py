@@ -191,13 +191,13 @@ def _share(value: float) -> str:
 
 
 def _show(event: Event) -> None:
-    from karat.engine.events import duration
+    from karat.engine.events import roughly
 
     accuracy = "-" if event.accuracy is None else f"{event.accuracy:.1%}"
     worst = min(event.buckets.items(), key=lambda item: item[1], default=None)
     low = f", lowest {worst[0]} {worst[1]:.0%}" if worst else ""
     typer.echo(
         f"{event.phase} {event.step}/{event.steps}: loss {event.loss:.3f}, accuracy {accuracy}{low}, "
-        f"about {duration(event.remaining)} left",
+        f"{roughly(event.remaining)} left",
         err=True,
     )

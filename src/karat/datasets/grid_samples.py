@@ -8,7 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from functools import cached_property
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
+
+from annotated_types import Ge, Le
 
 from karat.kernel.card import Card
 from karat.kernel.errors import UnknownName
@@ -25,10 +27,10 @@ class GridDataset:
 
     buckets: tuple[str, ...] = ()
     mode: Literal["pure", "spur"] = "pure"
-    per_bucket: int = 50
-    seed: int = 0
+    per_bucket: Annotated[int, Ge(1)] = 50
+    seed: Annotated[int, Ge(0)] = 0
     preset: Literal["certified", "paper"] = "certified"
-    cell: int = 64
+    cell: Annotated[int, Ge(4), Le(1024)] = 64
     order: Literal["mixed", "bucket"] = "mixed"
     card: ClassVar[Card] = Card(
         "grid", "questions about shapes on a grid; each sample carries the proof of what it takes to answer", "dataset",

@@ -57,11 +57,11 @@ def check_model(
     if "text" in model.capabilities and not sample.words:
         raise BadInput(f"{model.name!r} reads a question: give one, e.g. --text 'Is there a cup?'")
     session = Session(model, [sample], None if answer is None else [answer])
-    [said] = session.targets
-    probability = float(model.score([sample], [said])[0])
+    [target] = session.targets
+    probability = float(model.score([sample], [target])[0])
     works, refused = _explainers(model)
     passes, seconds = _cost(session)
-    return model, sample, Checked(said, probability, *_tokens(session), works, refused, passes, seconds)
+    return model, sample, Checked(str(target), probability, *_tokens(session), works, refused, passes, seconds)
 
 
 def missing(source: str, dtype: str = "float32") -> list[str]:

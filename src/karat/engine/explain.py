@@ -9,6 +9,7 @@ from karat.kernel.errors import CapabilityMissing
 from karat.kernel.registry import build
 from karat.kernel.roles import Model
 from karat.kernel.sample import Sample
+from karat.kernel.target import TargetLike
 from karat.models import load_model
 from karat.probe.session import Session
 
@@ -18,11 +19,12 @@ def explain(
     sample: Sample,
     explainer: str = "control/random",
     *,
-    target: str | None = None,
+    target: TargetLike | None = None,
     seed: int = 0,
     **parameters: Any,
 ) -> Attribution:
-    """The attribution that `explainer` gives for the model's answer to `sample` (or for `target`, if given).
+    """The attribution that `explainer` gives for the model's answer to `sample`, or for `target`, if given: a text,
+    or a span of what was said (`karat.Target.word("dog", text)`).
 
     `model` is a loaded model or a name for `karat.load_model`; `parameters` are the explainer's own.
     """

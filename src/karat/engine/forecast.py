@@ -11,9 +11,10 @@ from typing import Any
 from karat.engine.cost import Costs, Forecast, Work, simulate
 from karat.engine.events import duration
 from karat.engine.plan import Plan
-from karat.engine.progress import Rates, measured_rates
+from karat.engine.rates import Rates
 from karat.kernel.cell import Job
 from karat.kernel.errors import KaratError
+from karat.kernel.registry import label
 from karat.results.store import Store
 
 _NEIGHBOURS = 20  # runs next to this one that are looked at, newest first
@@ -33,9 +34,12 @@ def forecast(planned: Plan, jobs: Sequence[Job], where: str, workers: int | None
         if _protocol(store) == planned.spec.plain()["protocol"]:  # another protocol's scores take another time
             alike += told
     rates = measured_rates(planned, alike)
-    works = estimate(planned, jobs, rates, alike)
+    works = estimate(jobs, rates, alike)
     if works is None:
-        return "unknown: nothing like it was run here yet. Run a part of it first (--limit 8), then ask again"
+        cells = [cell for job in jobs for cell in job.cells if rates.of(cell.model, cell.explainer) is None]
+        untimed = f"no explanation by {', '.join(dict.fromkeys(cell.explainer for cell in cells))} was timed here yet"
+        why = untimed if rates.timings else "nothing like it was run here yet"
+        return f"unknown: {why}. Run a part of it first (--limit 8), then ask again"
     costs = measured_costs(events)
     here = min(max(workers, 1) if workers is not None else os.cpu_count() or 1, len(jobs))
     said = [_say(simulate(works, n, costs), n) for n in dict.fromkeys([here, max(here, _MANY)])]
@@ -45,10 +49,23 @@ def forecast(planned: Plan, jobs: Sequence[Job], where: str, workers: int | None
     return "; ".join(said) + guessed
 
 
-def estimate(
-    planned: Plan, jobs: Sequence[Job], rates: Rates, events: Sequence[Mapping[str, Any]]
-) -> list[Work] | None:
-    """Seconds of every job; None where nothing of the kind was ever timed."""
+def measured_rates(planned: Plan, events: Sequence[Mapping[str, Any]]) -> Rates:
+    """Rates from the events of earlier runs. What is not a sound event is passed over."""
+    rates = Rates()
+    for event in events:
+        spent, model, samples = event.get("spent"), event.get("model"), event.get("samples")
+        if not (isinstance(spent, dict) and isinstance(model, str) and isinstance(samples, int) and samples > 0):
+            continue
+        for explainer in map(label, planned.explainers):
+            parts = [spent.get(f"{part} {explainer}") for part in ("explain", "score")]
+            known = [float(part) for part in parts if isinstance(part, int | float) and part >= 0]
+            if known:
+                rates.add(model, explainer, samples, sum(known), cold=not rates.measured(model, explainer))
+    return rates
+
+
+def estimate(jobs: Sequence[Job], rates: Rates, events: Sequence[Mapping[str, Any]]) -> list[Work] | None:
+    """Seconds of every job; None where one of their explainers was never timed."""
     rest, loads = _per_sample(events), _loads(events)
     works = []
     for job in jobs:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from typing import Any
 
@@ -14,13 +15,19 @@ from karat.kernel.cell import Job
 from karat.kernel.errors import RunFailed
 from karat.results.store import Store
 
+_EVERY = 0.25  # seconds between two looks at the progress, at least
+_REST = 20  # times as long as a look took: it goes through every job that is left, and there may be thousands
+
 
 class Log:
     """Called with an event's kind and fields; the methods are for what also counts."""
 
-    def __init__(self, store: Store, show: Renderer, planned: Plan, jobs: list[Job], workers: int | None) -> None:
+    def __init__(
+        self, store: Store, show: Renderer, planned: Plan, jobs: list[Job], workers: int | None, racing: bool = False
+    ) -> None:
         self.store, self.show, self.planned, self.jobs, self.workers = store, show, planned, jobs, workers
-        self.progress = Progress(planned, jobs)
+        self.progress = Progress(planned.cells, jobs, workers, open_end=racing)
+        self.look_again = -math.inf  # not before
         self.rows = self.failures = 0
         self.began = time.monotonic()
 
@@ -36,6 +43,9 @@ class Log:
             jobs=len(self.jobs), workers=self.workers, pairs=self.progress.pairs, pairs_done=self.progress.pairs_done,
         )  # fmt: skip
 
+    def phase(self, text: str) -> None:
+        self("phase", name=self.planned.spec.name, text=text)
+
     def tick(self, job: Job, done: Done) -> None:
         self.progress.tick(job, done)
         self._show_progress()
@@ -43,6 +53,10 @@ class Log:
     def retry(self, job: Job, reason: str) -> None:
         self.progress.again(job)
         self("job_retry", title=title(job), reason=reason)
+
+    def lost(self, job: Job, reason: str) -> None:
+        self.progress.lost(job)
+        self("job_failed", title=title(job), reason=reason)
 
     def done(self, job: Job, value: dict[str, Any]) -> None:
         if not self.store.exists(value["shard"]):
@@ -63,8 +77,16 @@ class Log:
         self("run_done", rows=self.rows, failures=self.failures, seconds=round(time.monotonic() - self.began, 3))
 
     def _show_progress(self) -> None:
-        seen = self.progress
-        self("progress", pairs=seen.pairs, pairs_done=seen.pairs_done, seconds_left=seen.seconds_left())
+        far, began = self.progress, time.monotonic()
+        if far.pairs_done < far.pairs and began < self.look_again:
+            return
+        seconds_left = far.seconds_left()
+        now = time.monotonic()
+        self.look_again = now + max(_EVERY, _REST * (now - began))
+        self(
+            "progress", name=self.planned.spec.name, pairs=far.pairs, pairs_done=far.pairs_done,
+            seconds_left=seconds_left, until="explanations",
+        )  # fmt: skip
 
 
 def title(job: Job) -> str:

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
+from karat.engine.resolve import resolve
 from karat.kernel.cell import CELL_VERSION, Cell, Job
 from karat.kernel.errors import BadInput, CapabilityMissing, ExtraMissing, KaratError
 from karat.kernel.identity import canonical, source
-from karat.kernel.registry import build, label, registered
-from karat.kernel.roles import Benchmark, Dataset, Explainer, ModelRecipe
+from karat.kernel.registry import label, registered
+from karat.kernel.roles import Benchmark, CountsPasses, Dataset, Explainer, ModelRecipe, Revised, plays
 from karat.kernel.spec import Spec
-from karat.models import recipe
+from karat.probe.session import Session
 
 T = TypeVar("T")
 
@@ -34,10 +35,10 @@ class Plan:
     """A spec with every name resolved. `cells` is the whole grid; `jobs(done)` is what is left of it."""
 
     spec: Spec
-    protocol: Benchmark
+    protocol: Benchmark[Session]
     models: tuple[ModelRecipe, ...]
     datasets: tuple[Dataset, ...]
-    explainers: tuple[Explainer, ...]
+    explainers: tuple[Explainer[Session], ...]
     cells: tuple[Cell, ...]
     grid: tuple[Job, ...]
     refusals: tuple[Refusal, ...]
@@ -59,12 +60,17 @@ class Plan:
 
     def passes(self, jobs: Sequence[Job]) -> float:
         """Forward passes the jobs will ask for, as their explainers and the protocol declare them."""
-        own = float(getattr(self.protocol, "passes", 0))
+        own = passes(self.protocol, 0)
         total = 0.0
         for job in jobs:
-            asked = sum(float(getattr(self.explainers[e], "passes", 1)) + own for e in job.explainers)
+            asked = sum(passes(self.explainers[e]) + own for e in job.explainers)
             total += (job.stop - job.start) * (2 + asked)  # 2: the model's own answer, and its probability
         return total
+
+
+def passes(part: object, unsaid: float = 1) -> float:
+    """Forward passes a sample costs, where the part says so."""
+    return float(part.passes) if plays(part, CountsPasses) else unsaid
 
 
 def plan(spec: Spec, strict: bool = True) -> Plan:
@@ -73,13 +79,8 @@ def plan(spec: Spec, strict: bool = True) -> Plan:
     An explainer that no model of the spec can serve is an error, and so is a model or dataset that cannot be read,
     unless `strict` is off: then they are in `unserved` and `absent`, and the rest is planned.
     """
-    protocol: Benchmark = build("protocol", spec.protocol.name, spec.protocol.parameters)
-    models: list[ModelRecipe] = [recipe(c.name, **c.parameters) for c in spec.models]
-    datasets: list[Dataset] = [build("dataset", c.name, c.parameters) for c in spec.datasets]
-    named = {component.name for component in spec.explainers}
-    always = [name for name in getattr(protocol, "controls", ()) if name not in named]  # what its tables never lack
-    explainers: list[Explainer] = [build("explainer", c.name, c.parameters) for c in spec.explainers]
-    explainers += [build("explainer", name, {}) for name in always]
+    parts = resolve(spec)
+    protocol, models, datasets, explainers = parts.protocol, parts.models, parts.datasets, parts.explainers
     for kind, things in (("model", models), ("dataset", datasets), ("explainer", explainers)):
         _distinct(kind, things)
     _check_skips(spec, models, datasets, explainers)
@@ -127,7 +128,7 @@ def _distinct(kind: str, things: Sequence[Any]) -> None:
 
 
 def _check_skips(
-    spec: Spec, models: Sequence[ModelRecipe], datasets: Sequence[Dataset], explainers: Sequence[Explainer]
+    spec: Spec, models: Sequence[ModelRecipe], datasets: Sequence[Dataset], explainers: Sequence[Explainer[Session]]
 ) -> None:
     """A pattern that leaves nothing out is a mistake, and so are patterns that leave nothing over."""
     grid = list(itertools.product(map(label, models), map(label, datasets), map(label, explainers)))
@@ -143,7 +144,7 @@ def _some(things: Sequence[Any]) -> str:
     return ", ".join([label(thing) for thing in things[:4]] + ["..."] * (len(things) > 4))
 
 
-def _refusal(model: ModelRecipe, explainer: Explainer, protocol: Benchmark) -> Refusal | None:
+def _refusal(model: ModelRecipe, explainer: Explainer[Session], protocol: Benchmark[Session]) -> Refusal | None:
     offers = model.capabilities
     for asking in (explainer.card, protocol.card):
         missing = asking.needs - offers
@@ -158,14 +159,14 @@ def _instead(missing: Collection[str], offers: Collection[str]) -> str:
     if "mechanism" in missing:
         return "Only reference models (gridprog, gridnet, gridvlm) have a known mechanism."
     known = registered("explainer").items()
-    able = sorted(n for n, cls in known if cls.card.needs <= set(offers) and not n.startswith("control/"))
+    able = sorted(n for n, cls in known if cls.card.needs <= set(offers) and not cls.card.is_control)
     if able:
         some = [n for n in able if n in ("perturbation/rise", "shapley/kernel_shap")] or able[:2]
         return f"Use {' or '.join(some)}, or wrap the model with karat.models.classifier() or .vlm()."
     return "Wrap the model with karat.models.classifier() or .vlm()."
 
 
-def _shared_fields(spec: Spec, protocol: Benchmark, model: ModelRecipe, dataset: Dataset) -> dict[str, Any]:
+def _shared_fields(spec: Spec, protocol: Benchmark[Session], model: ModelRecipe, dataset: Dataset) -> dict[str, Any]:
     return {
         "engine": CELL_VERSION,
         "seed": spec.seed,
@@ -209,16 +210,16 @@ def _identity(thing: Any) -> dict[str, Any]:
 
 def _revised(what: str, thing: Any) -> dict[str, Any]:
     """The identity of a part that may have a `revision`: one that reads files, or runs code that a spec names."""
-    if not hasattr(type(thing), "revision"):
+    if not plays(thing, Revised):
         return _identity(thing)
     return {**_identity(thing), "revision": _told(what, thing, lambda: str(thing.revision))}
 
 
 def _cell(
     shared: dict[str, Any],
-    protocol: Benchmark,
+    protocol: Benchmark[Session],
     model: ModelRecipe,
-    explainer: Explainer,
+    explainer: Explainer[Session],
     dataset: Dataset,
     start: int,
     stop: int,

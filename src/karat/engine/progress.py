@@ -1,120 +1,131 @@
-"""How far a run is and how long it will take: measured seconds where there are some, declared passes where not."""
+"""How far a run is, and in how many seconds its last explanation will be there: said only when it is known.
+
+Every explainer that is still to run has a lowest and a highest rate on its model (see `karat.engine.rates`). Both are
+added up for each job that is left, and the jobs dealt out to the workers. The time is said when the two ends agree
+within a factor of `AGREE`; it is their geometric mean. What follows the last explanation, such as the findings of the
+protocol, is not in it: nothing of the kind was timed yet.
+"""
 
 from __future__ import annotations
 
+import heapq
 import time
+from collections import Counter, deque
 from collections.abc import Mapping, Sequence
-from typing import Any
-
-import numpy as np
+from math import sqrt
 
 from karat.engine.executors.job import Done
-from karat.engine.plan import Plan
-from karat.kernel.cell import Job
-from karat.kernel.registry import label
+from karat.engine.rates import Rates
+from karat.kernel.cell import Cell, Job
 
-
-class Rates:
-    """Seconds that a sample takes, by model and explainer of a plan.
-
-    A pair that was never timed is guessed: from the same explainer on other models, else from the forward passes it
-    declares, by what an explanation and what a pass of it took elsewhere.
-    """
-
-    def __init__(self, planned: Plan) -> None:
-        own = float(getattr(planned.protocol, "passes", 0))
-        self.passes = {label(e): 1 + own + float(getattr(e, "passes", 1)) for e in planned.explainers}
-        self.models = [label(m) for m in planned.models]
-        self.samples: dict[tuple[str, str], int] = {}
-        self.seconds: dict[tuple[str, str], float] = {}
-
-    def add(self, model: str, explainer: str, samples: int, seconds: float) -> None:
-        if explainer in self.passes:
-            key = model, explainer
-            self.samples[key] = self.samples.get(key, 0) + samples
-            self.seconds[key] = self.seconds.get(key, 0.0) + seconds
-
-    def of(self, model: str, explainer: str) -> float | None:
-        """Seconds of one explanation with its scores, or None before anything was timed."""
-        key = model, explainer
-        if self.samples.get(key):
-            return self.seconds[key] / self.samples[key]
-        same = [self.seconds[k] / self.samples[k] for k in self.samples if k[1] == explainer]
-        return sum(same) / len(same) if same else self._by_passes(model, self.passes[explainer])
-
-    def measured(self, model: str, explainer: str) -> bool:
-        return bool(self.samples.get((model, explainer)))
-
-    def _by_passes(self, model: str, passes: float) -> float | None:
-        """A line through what was timed of this model, or of all: so much for any explanation, so much for a pass."""
-        known = [key for key in self.samples if key[0] == model] or list(self.samples)
-        if not known:
-            return None
-        x = np.array([self.passes[explainer] for _, explainer in known])
-        y = np.array([self.seconds[key] / self.samples[key] for key in known])
-        slope = float(np.cov(x, y, bias=True)[0, 1] / x.var()) if np.ptp(x) else 0.0
-        base = float(y.mean() - slope * x.mean())
-        if slope <= 0 or base <= 0:  # too little was seen to tell the two apart
-            return passes * float(y.sum() / x.sum())
-        return base + slope * passes
+AGREE = 2.0
 
 
 class Progress:
-    """Explanations done of those asked for, and the seconds left. Durations are monotonic: clocks may jump."""
+    """Explanations done of those asked for, and the seconds left. Durations are monotonic: clocks may jump.
 
-    least = 3.0  # seconds of work before a forecast is worth showing
+    Without `workers` there are as many as there are jobs on the way. With `open_end` (a race), how much there is to
+    do is found out only by doing it: no time is said.
+    """
 
-    def __init__(self, planned: Plan, jobs: Sequence[Job]) -> None:
-        self.rates = Rates(planned)
-        self.pairs = sum(cell.stop - cell.start for cell in planned.cells)
-        self.left: dict[str, int] = {cell.id: cell.stop - cell.start for job in jobs for cell in job.cells}
-        self.names = {cell.id: (cell.model, cell.explainer) for job in jobs for cell in job.cells}
-        self.whole = dict(self.left)
-        self.worked = 0.0  # seconds, summed over workers
-        self.began: float | None = None  # when the first work began: starting workers is not work
-
-    @property
-    def pairs_done(self) -> int:
-        return self.pairs - sum(self.left.values())
+    def __init__(
+        self, cells: Sequence[Cell], jobs: Sequence[Job], workers: int | None = None, open_end: bool = False
+    ) -> None:
+        self.rates = Rates()
+        self.jobs, self.workers, self.open_end = jobs, workers, open_end
+        self.job_of = {cell.id: k for k, job in enumerate(jobs) for cell in job.cells}  # position in `jobs`
+        self.whole = {cell.id: cell.stop - cell.start for job in jobs for cell in job.cells}
+        self.left = dict(self.whole)
+        self.pairs = sum(cell.stop - cell.start for cell in cells)
+        self.pairs_done = self.pairs - sum(self.left.values())
+        self.heard: dict[int, float] = {}  # when the last batch of a job on the way was done
+        self.first = min(workers or 0, len(jobs))  # jobs that are taken at once
+        self.taken = dict.fromkeys(range(self.first), time.monotonic())  # when, of jobs of which nothing was heard yet
+        self.waiting = deque(range(self.first, len(jobs)))  # workers take them in this order
+        self.warm = Counter[str]()  # idle workers by the model they have run
+        self.cold: set[str] = set()  # cells whose next batch is the first of its explainer in its process
 
     def tick(self, job: Job, done: Done) -> None:
         explainer, samples, seconds = done
         cell = job.cells[job.explainers.index(explainer)]
-        self.left[cell.id] = max(0, self.left[cell.id] - samples)
-        self.rates.add(cell.model, cell.explainer, samples, seconds)
-        self.worked += seconds
-        if self.began is None:
-            self.began = time.monotonic() - seconds
+        if self.job_of[cell.id] not in self.heard:
+            self._begin(job)
+        self.heard[self.job_of[cell.id]] = time.monotonic()
+        self.rates.add(cell.model, cell.explainer, samples, seconds, cold=cell.id in self.cold)
+        self.cold.discard(cell.id)
+        self._leave(cell, max(0, self.left[cell.id] - samples))
 
     def again(self, job: Job) -> None:
         """A job starts anew: what it had done does not count."""
         for cell in job.cells:
-            self.left[cell.id] = self.whole[cell.id]
+            self._leave(cell, self.whole[cell.id])
+        self.waiting.append(self.job_of[job.cells[0].id])
+        self._hand_over(job)
 
     def done(self, job: Job) -> None:
         for cell in job.cells:
+            self._leave(cell, 0)
+        self._hand_over(job)
+
+    def lost(self, job: Job) -> None:
+        """A job is given up: it is not done, and nothing more is to do for it."""
+        for cell in job.cells:
             self.left[cell.id] = 0
+        self._hand_over(job)
 
     def seconds_left(self) -> float | None:
-        """At the pace so far; None as long as too little was seen to tell."""
-        elapsed = 0.0 if self.began is None else time.monotonic() - self.began
-        if elapsed < self.least or not self.worked:
+        """Until the last explanation; None as long as that is not known."""
+        if self.open_end:
             return None
-        rates = [(n, self.rates.of(*self.names[cell])) for cell, n in self.left.items() if n]
-        work = sum(n * rate for n, rate in rates if rate is not None)
-        return work / (self.worked / elapsed)
+        left = Counter[tuple[str, str]]()
+        for job in self.jobs:
+            for cell in job.cells:
+                left[cell.model, cell.explainer] += self.left[cell.id]
+        lows, highs = {}, {}
+        for pair, samples in left.items():
+            if samples:
+                bounds = self.rates.bounds(*pair, samples)
+                if bounds is None:
+                    return None
+                lows[pair], highs[pair] = bounds
+        low, high = self._schedule(lows), self._schedule(highs)
+        return sqrt(low * high) if high <= AGREE * low else None
 
+    def _schedule(self, rates: Mapping[tuple[str, str], float]) -> float:
+        """Seconds until the last job is done, if an idle worker always takes the next; those on the way come first."""
+        now = time.monotonic()
+        begun, waiting = [], []
+        for k, job in enumerate(self.jobs):
+            cells = [cell for cell in job.cells if self.left[cell.id]]
+            seconds = sum(self.left[cell.id] * rates[cell.model, cell.explainer] for cell in cells)
+            since = self.heard.get(k, self.taken.get(k))
+            if cells and since is not None:
+                begun.append(max(0.0, seconds - (now - since)))  # part of its next batch is done too
+            elif cells:
+                waiting.append(seconds)
+        lanes = [0.0] * max(1, len(begun) if self.workers is None else self.workers)
+        for seconds in [*begun, *waiting]:
+            heapq.heapreplace(lanes, lanes[0] + seconds)
+        return max(lanes)
 
-def measured_rates(planned: Plan, events: Sequence[Mapping[str, Any]], into: Rates | None = None) -> Rates:
-    """Rates from the events of earlier runs. What is not a sound event is passed over."""
-    rates = into or Rates(planned)
-    for event in events:
-        spent, model, samples = event.get("spent"), event.get("model"), event.get("samples")
-        if not (isinstance(spent, dict) and isinstance(model, str) and isinstance(samples, int) and samples > 0):
-            continue
-        for explainer in rates.passes:
-            parts = [spent.get(f"{part} {explainer}") for part in ("explain", "score")]
-            known = [float(part) for part in parts if isinstance(part, int | float) and part >= 0]
-            if known:
-                rates.add(model, explainer, samples, sum(known))
-    return rates
+    def _leave(self, cell: Cell, samples: int) -> None:
+        self.pairs_done += self.left[cell.id] - samples
+        self.left[cell.id] = samples
+
+    def _begin(self, job: Job) -> None:
+        """Workers keep to their model: a job goes to one that has run it, or else it is the first of its process, as
+        the jobs are that all workers take at the start.
+        """
+        model = job.cells[0].model
+        if self.warm[model] and self.job_of[job.cells[0].id] >= self.first:
+            self.warm[model] -= 1
+        else:
+            self.cold.update(cell.id for cell in job.cells)
+        self.taken.pop(self.job_of[job.cells[0].id], None)
+
+    def _hand_over(self, job: Job) -> None:
+        """Its worker takes another."""
+        if self.heard.pop(self.job_of[job.cells[0].id], None) is not None:
+            if self.waiting:
+                self.taken[self.waiting.popleft()] = time.monotonic()
+            self.warm[job.cells[0].model] += 1

@@ -154,5 +154,5 @@ def _record(state: Race, card: Card, settle: Settle, unused: int) -> dict[str, A
         )  # fmt: skip
     return {
         "metric": card.name, "statistic": settle.statistic, "confidence": settle.confidence, "margin": settle.margin,
-        "settled": state.settled, "samples": state.seen, "shards_unused": unused, "pairs": pairs,
+        "settled": state.settled, "samples": state.rows, "shards_unused": unused, "pairs": pairs,
     }  # fmt: skip

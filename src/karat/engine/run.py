@@ -20,8 +20,10 @@ from karat.engine.race import Settle, racing
 from karat.kernel.card import Card
 from karat.kernel.cell import Job
 from karat.kernel.errors import BadInput, RunFailed
-from karat.kernel.registry import label
+from karat.kernel.registry import facts, label
+from karat.kernel.roles import Concludes, FromPaper, KnowsMechanism, ModelRecipe, Writes, plays
 from karat.kernel.spec import Spec
+from karat.results.facts import PARTS
 from karat.results.run import Run
 from karat.results.store import Store
 
@@ -76,7 +78,7 @@ def run(
         store.write_json("manifest.json", _manifest(planned))
         chosen = workers if engine == "ray" else _workers(workers, jobs)
         with show or Silent() as shown:
-            log = Log(store, shown, planned, jobs, chosen)
+            log = Log(store, shown, planned, jobs, chosen, racing=until is not None)
             if caution:
                 log("warning", text=caution)
             for damaged in finished.damaged():
@@ -112,22 +114,22 @@ def _execute(
 
 def _conclude(planned: Plan, finished: Run, log: Log) -> None:
     """What the protocol makes of the whole run, where it has something to say (see `Finding`)."""
-    conclude, compare = (getattr(planned.protocol, name, None) for name in ("findings", "paper"))
-    if conclude is None:
+    protocol = planned.protocol
+    if not plays(protocol, Concludes):
         return
+    log.phase("working out the findings")
     findings: list[dict[str, Any]] = []
     try:
-        findings += [finding.plain() for finding in conclude(finished)]
+        findings += [finding.plain() for finding in protocol.findings(finished)]
         finished.store.write_json("findings.json", findings)  # a comparison may read them
-        if compare is not None:
-            section = f"Beside paper {getattr(planned.protocol, 'paper_number', '')}".rstrip()
-            findings += [finding.plain() for finding in compare(finished).findings(section)]
+        if plays(protocol, FromPaper):
+            section = f"Beside paper {protocol.card.paper}"
+            findings += [finding.plain() for finding in protocol.paper(finished).findings(section)]
     except Exception as error:  # the rows stand, whatever became of their summary
         log("warning", text=f"{'no' if not findings else 'not all'} findings: {type(error).__name__}: {error}")
     finished.store.write_json("findings.json", findings)
-    write = getattr(planned.protocol, "writes", None)
-    if write is not None and findings:
-        for name, text in write(finished).items():
+    if plays(protocol, Writes) and findings:
+        for name, text in protocol.writes(finished).items():
             finished.store.write(name, text.encode())
             log("note", text=f"wrote {finished.path}/{name}")
 
@@ -145,7 +147,7 @@ def _follow(reports: Iterator[Report], log: Log) -> list[str]:
             log("warning", text=report.value)
         else:
             given_up.append(f"{title(report.job)}: {report.value}.")
-            log("job_failed", title=title(report.job), reason=report.value)
+            log.lost(report.job, report.value)
     return given_up
 
 
@@ -167,17 +169,25 @@ def _manifest(planned: Plan) -> dict[str, Any]:
         "format": 1,
         "name": planned.spec.name,
         "protocol": planned.protocol.card.name,
+        PARTS: {
+            "model": {label(m): {**facts(m), "mechanism": _mechanism(m)} for m in planned.models},
+            "dataset": {label(d): facts(d) for d in planned.datasets},
+            "explainer": {label(e): facts(e) for e in planned.explainers},
+        },
         "scores": {card.name: _about(card) for card in planned.protocol.scores},
         "cells": sorted(cell.id for cell in planned.cells),
         "refusals": [{"model": r.model, "explainer": r.explainer, "reason": r.reason} for r in planned.refusals],
         "models": {label(m): m.revision for m in planned.models},
-        "mechanisms": {label(m): getattr(m, "mechanism", None) for m in planned.models},
         "datasets": {label(d): d.revision for d in planned.datasets},
         "seed": planned.spec.seed,
         "versions": {"python": platform.python_version(), **_versions()},
         "hardware": {"machine": platform.machine(), "cores": os.cpu_count(), "system": platform.system()},
         "command": " ".join(["karat", *sys.argv[1:]]) if Path(sys.argv[0]).name == "karat" else "",
     }
+
+
+def _mechanism(recipe: ModelRecipe) -> str | None:
+    return recipe.mechanism if plays(recipe, KnowsMechanism) else None
 
 
 def _about(card: Card) -> dict[str, Any]:
@@ -191,7 +201,7 @@ def _about(card: Card) -> dict[str, Any]:
         "ceiling": card.ceiling,
         "citation": card.citation,
         "departures": card.departures,
-        "detail": list(card.detail),
+        "draws": [list(pair) for pair in card.draws],
     }
 
 

@@ -12,7 +12,7 @@ from karat.datasets.arrays import load_archive, load_array
 from karat.kernel.attribution import resize_maps
 from karat.kernel.errors import BadInput
 from karat.kernel.registry import build, registered
-from karat.protocols.localize import score_maps, takes_masks
+from karat.protocols.common.localize import score_maps, takes_masks
 
 if TYPE_CHECKING:
     import pandas as pd

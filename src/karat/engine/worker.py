@@ -15,11 +15,11 @@ from karat.engine.care import Care, Place, Watch
 from karat.engine.plan import Plan
 from karat.kernel.attribution import Attribution
 from karat.kernel.cell import Job
-from karat.kernel.roles import Benchmark, Dataset, Explainer, Model
+from karat.kernel.roles import Benchmark, ChoosesTargets, Dataset, Explainer, Model, plays
 from karat.kernel.row import Outcomes
 from karat.kernel.sample import Sample
 from karat.kernel.typing import Values
-from karat.models.batching import alike
+from karat.models.batching import encodable_runs
 from karat.probe.session import Session
 from karat.results.shard import CellResult, ShardResult
 
@@ -147,19 +147,17 @@ def _asked(plan: Plan, model: Model, samples: Sequence[Sample], lost: str = "") 
     A protocol may choose what is explained (`targets`); otherwise it is the model's own answer. What is `lost` (see
     `Care`) is not asked about at all.
     """
-    runs = alike(model, samples)
+    runs = encodable_runs(model, samples)
     if len(runs) > 1:
         for run in runs:
             yield from _asked(plan, model, run, lost)
         return
-    choose = getattr(plan.protocol, "targets", None)
-    session = Session(model, samples, seed=plan.spec.seed)
+    chosen = plan.protocol.targets if plays(plan.protocol, ChoosesTargets) else None
+    session = Session(model, samples, chosen, plan.spec.seed)
     if lost:
         yield _Asked(session, [None] * len(samples), [None] * len(samples), lost)
         return
     try:
-        if choose is not None:
-            session = Session(model, samples, choose(model, samples), plan.spec.seed)
         yield _Asked(session, session.answers, _finite(model.score(samples, session.targets)))
     except Exception as error:
         if len(samples) == 1:
@@ -182,14 +180,14 @@ class _Batch:
         self.passes = np.array([a.passes if a is not None else 0.0 for a in attributions], dtype=np.float64)
 
     @staticmethod
-    def failed(protocol: Benchmark, batch: Sequence[Sample], reason: str) -> _Batch:
+    def failed(protocol: Benchmark[Session], batch: Sequence[Sample], reason: str) -> _Batch:
         return _Batch(
             {metric: Outcomes.failed([reason] * len(batch)) for metric in (card.name for card in protocol.scores)},
             [None] * len(batch),
         )
 
 
-def _explain(plan: Plan, session: Session, explainer: Explainer, name: str) -> _Batch:
+def _explain(plan: Plan, session: Session, explainer: Explainer[Session], name: str) -> _Batch:
     """A batch that raises is tried again one sample at a time, so that only the guilty ones fail."""
     try:
         with session.cost.clock(f"explain {name}"):

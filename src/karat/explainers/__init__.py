@@ -2,7 +2,6 @@
 
 DECLARES = (
     "control",
-    "ladder",
     "gradient",
     "cam",
     "attention",
@@ -12,6 +11,6 @@ DECLARES = (
     "shapley",
     "interaction",
     "modality",
-    "planted",
-    "elsewhere",
+    "control_planted",
+    "external",
 )

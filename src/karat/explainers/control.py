@@ -1,32 +1,43 @@
-"""Controls: explanations of known worth. Floors that know nothing of the model, and references that know the truth."""
+"""Controls: explanations of known worth. Floors that know nothing of the model, references that know the truth, and the
+truth made worse by known amounts.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from functools import partial
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
+from annotated_types import Ge, Gt, Le
 
-from karat.kernel.attribution import Attribution
+from karat.kernel.attribution import Attribution, resize_maps
 from karat.kernel.card import Card
+from karat.kernel.constraints import checked
 from karat.kernel.errors import BadInput
 from karat.kernel.sample import Sample, Truth
 from karat.kernel.typing import Box, Map, Values
 from karat.probe.session import Session
 
-_BOTH = frozenset({"visual", "words"})
-_IMAGE = frozenset({"visual"})
+Damage = Literal["noise", "swap", "shift", "blur", "words", "other_twin"]
+Floats = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
+SWAP_CELLS = 12  # a side, of the cells that change places
+OTHER_MECHANISM = {"reasons": "matches_words", "matches_words": "reasons"}
+_of_image = partial(Card, kind="explainer", gives=frozenset({"visual"}))
+_of_both = partial(Card, kind="explainer", gives=frozenset({"visual", "words"}))
+_of_truth = partial(_of_both, needs=frozenset({"mechanism"}))
+
+# ---- floors: they have never met the model
 
 
 @dataclass(frozen=True)
+@checked
 class Random:
     """Independent uniform noise on `cells` × `cells` map cells and on every word."""
 
-    cells: int = 12
+    cells: Annotated[int, Ge(1)] = 12
     passes: ClassVar[int] = 0
-    card: ClassVar[Card] = Card(
-        "control/random", "noise: what a score gives to an explanation that says nothing", "explainer", gives=_BOTH
-    )
+    card: ClassVar[Card] = _of_both("control/random", "noise: what a score gives to an explanation that says nothing")
 
     def __call__(self, session: Session) -> list[Attribution]:
         return [Attribution(*noise(session, i, self.cells), space="patch") for i in range(len(session.samples))]
@@ -37,24 +48,21 @@ class Uniform:
     """The same everywhere: what plain mass gives for the size of the mask alone."""
 
     passes: ClassVar[int] = 0
-    card: ClassVar[Card] = Card(
-        "control/uniform", "the same score everywhere: rewards nothing but a large mask", "explainer", gives=_BOTH
-    )
+    card: ClassVar[Card] = _of_both("control/uniform", "the same score everywhere: rewards nothing but a large mask")
 
     def __call__(self, session: Session) -> list[Attribution]:
         return [Attribution(np.ones((1, 1)), _ones(len(s.words)), space="patch") for s in session.samples]
 
 
 @dataclass(frozen=True)
+@checked
 class Center:
     """A Gaussian in the middle of the image; `width` is its standard deviation as a share of the side."""
 
-    width: float = 0.25
-    cells: int = 24
+    width: Annotated[float, Gt(0)] = 0.25
+    cells: Annotated[int, Ge(1)] = 24
     passes: ClassVar[int] = 0
-    card: ClassVar[Card] = Card(
-        "control/center", "a blob in the middle: the bias of photographs, not of models", "explainer", gives=_IMAGE
-    )
+    card: ClassVar[Card] = _of_image("control/center", "a blob in the middle: the bias of photographs, not of models")
 
     def __call__(self, session: Session) -> list[Attribution]:
         axis = (np.arange(self.cells) + 0.5) / self.cells - 0.5
@@ -68,11 +76,9 @@ class Edges:
     """Gradient magnitude of the image's brightness: looks like a saliency map and has never met the model."""
 
     passes: ClassVar[int] = 0
-    card: ClassVar[Card] = Card(
+    card: ClassVar[Card] = _of_image(
         "control/edges",
         "an edge detector: convincing to the eye, blind to the model",
-        "explainer",
-        gives=_IMAGE,
         citation="Adebayo et al. 2018, Sanity checks for saliency maps",
     )
 
@@ -80,17 +86,16 @@ class Edges:
         return [Attribution(edges(sample.image)) for sample in session.samples]
 
 
+# ---- references: they know the truth
+
+
 @dataclass(frozen=True)
 class Oracle:
     """The truth of the model's own mechanism: every region and word it must use scores 1."""
 
     passes: ClassVar[int] = 0
-    card: ClassVar[Card] = Card(
-        "control/oracle",
-        "the truth about this model: the reference that a faithful explanation should reach",
-        "explainer",
-        needs=frozenset({"mechanism"}),
-        gives=_BOTH,
+    card: ClassVar[Card] = _of_truth(
+        "control/oracle", "the truth about this model: the reference that a faithful explanation should reach"
     )
 
     def __call__(self, session: Session) -> list[Attribution]:
@@ -102,12 +107,8 @@ class InverseOracle:
     """Everything but the truth: the worst explanation there is."""
 
     passes: ClassVar[int] = 0
-    card: ClassVar[Card] = Card(
-        "control/inverse_oracle",
-        "everything but the truth: the worst explanation there is",
-        "explainer",
-        needs=frozenset({"mechanism"}),
-        gives=_BOTH,
+    card: ClassVar[Card] = _of_truth(
+        "control/inverse_oracle", "everything but the truth: the worst explanation there is"
     )
 
     def __call__(self, session: Session) -> list[Attribution]:
@@ -119,21 +120,17 @@ class BoxOnly:
     """The same score everywhere inside the boxes of the target, nothing elsewhere. Knows the answer's object only."""
 
     passes: ClassVar[int] = 0
-    card: ClassVar[Card] = Card(
+    card: ClassVar[Card] = _of_image(
         "control/box_only",
         "the target's box filled: what plain localisation earns where a relation was asked for",
-        "explainer",
-        gives=_IMAGE,
         citation="creg2026, B.3",
         departures="exact pixels of the box, not visual tokens: the same for every model",
     )
 
     def __call__(self, session: Session) -> list[Attribution]:
-        found = []
         for sample in session.samples:
             _target_boxes(sample, self.card.name)
-            found.append(Attribution(sample.mask("target").astype(np.float64)))
-        return found
+        return [Attribution(sample.mask("target").astype(np.float64)) for sample in session.samples]
 
 
 @dataclass(frozen=True)
@@ -141,23 +138,85 @@ class Geometry:
     """All mass on the centre of the target's box (of each, if there are several): the direction itself."""
 
     passes: ClassVar[int] = 0
-    card: ClassVar[Card] = Card(
+    card: ClassVar[Card] = _of_image(
         "control/geometry",
         "a point at the target's centre: the true direction and nothing else",
-        "explainer",
-        gives=_IMAGE,
         citation="creg2026, B.3",
         departures="drawn as a map and read like any other, so half a sector of error remains; the paper sets it to 0",
     )
 
     def __call__(self, session: Session) -> list[Attribution]:
-        found = []
+        points = []
         for sample in session.samples:
             point = np.zeros(sample.size)
             for x, y, width, height in _target_boxes(sample, self.card.name):
                 point[_middle(y, height, sample.size[0]), _middle(x, width, sample.size[1])] = 1.0
-            found.append(Attribution(point))
-        return found
+            points.append(Attribution(point))
+        return points
+
+
+# ---- the truth made worse
+
+
+@dataclass(frozen=True)
+@checked
+class Degraded:
+    """The oracle made worse in one way; `level` 0 is the oracle itself.
+
+    noise: a share `level` of the mass is that of control/random, 1 being all of it; ranks stay until noise overtakes
+    truth. swap: a share `level` of the cells and words change places at random, so ranks go wrong from the start.
+    shift: moved right and down by `level` of the side, round the edge. blur: a Gaussian of standard deviation `level`
+    of the side. words: the right objects, and every word but the right ones. other_twin: the truth about the twin with
+    the other mechanism, which looks at the same picture for other reasons. The last two have no levels.
+    """
+
+    how: Damage = "noise"
+    level: Annotated[float, Ge(0), Le(1)] = 0.5
+    passes: ClassVar[int] = 0
+    card: ClassVar[Card] = _of_truth(
+        "control/degraded", "the truth made worse by a known amount: a rung of the ladder that metrics must order"
+    )
+
+    @property
+    def label(self) -> str:
+        return f"control/{self.how}" if self.how in ("words", "other_twin") else f"control/{self.how}({self.level:g})"
+
+    def __call__(self, session: Session) -> list[Attribution]:
+        mechanism = session.model.mechanism
+        if self.how == "other_twin":
+            if mechanism not in OTHER_MECHANISM:
+                known = " or ".join(OTHER_MECHANISM)
+                raise BadInput(f"control/other_twin needs a model that {known}; this one: {mechanism}.")
+            mechanism = OTHER_MECHANISM[mechanism]
+        return [self._degrade(session, i, truth) for i, truth in enumerate(truths(session, self.card.name, mechanism))]
+
+    def _degrade(self, session: Session, i: int, truth: Truth) -> Attribution:
+        visual: Floats | None = None if truth.visual is None else truth.visual.astype(np.float64)
+        words: Floats | None = None if truth.words is None else np.array(truth.words, dtype=np.float64)
+        if self.how == "noise":
+            map_noise, word_noise = noise(session, i)
+            visual = None if visual is None else self._blend(visual, resize_maps(map_noise[None], *visual.shape)[0])
+            words = None if words is None or word_noise is None else self._blend(words, word_noise)
+        elif self.how == "swap":
+            rng = session.rng(i, f"control/swap/{session.model.name}")
+            visual = None if visual is None else _swap(pooled(visual, SWAP_CELLS), self.level, rng)
+            words = None if words is None else _swap(words, self.level, rng)
+        elif self.how == "words":
+            words = None if words is None else 1 - words
+        elif self.how == "shift" and visual is not None:
+            visual = np.roll(visual, [round(self.level * side) for side in visual.shape], axis=(0, 1))
+        elif self.how == "blur" and visual is not None:
+            visual = _blur(visual, self.level)
+        return Attribution(visual, words)
+
+    def _blend(self, truth: Floats, random: Map | Values) -> Floats:
+        """Shares of mass. A truth of nothing stays nothing but noise."""
+        mass = truth.sum()
+        own = truth / mass if mass else truth
+        return np.asarray((1 - self.level) * own + self.level * random / random.sum(), dtype=np.float64)
+
+
+# ---- what they are made of
 
 
 def noise(session: Session, i: int, cells: int = Random.cells) -> tuple[Map, Values | None]:
@@ -198,13 +257,13 @@ def truths(session: Session, name: str, mechanism: str | None = None) -> list[Tr
     mechanism = mechanism or session.model.mechanism
     if mechanism is None:
         raise BadInput(f"{name} needs a model whose mechanism is known; {session.model.name!r} does not say.")
-    found = []
+    known = []
     for sample in session.samples:
         truth = sample.truth(mechanism)
         if truth is None:
             raise BadInput(f"sample {sample.id} does not know what a model that {mechanism!r} must use.")
-        found.append(truth)
-    return found
+        known.append(truth)
+    return known
 
 
 def _from_truth(truth: Truth, inverse: bool) -> Attribution:
@@ -212,3 +271,27 @@ def _from_truth(truth: Truth, inverse: bool) -> Attribution:
     visual = None if truth.visual is None else (truth.visual != inverse).astype(np.float64)
     words = None if truth.words is None else (np.array(truth.words, dtype=np.bool_) != inverse).astype(np.float64)
     return Attribution(visual, words, space="pixel")
+
+
+def _swap(values: Floats, level: float, rng: np.random.Generator) -> Floats:
+    """A share of the entries trade places. The same ones at every level, and more as it grows: rungs of one ladder."""
+    flat = values.ravel().copy()
+    order = rng.permutation(flat.size)
+    moved = order[: round(level * flat.size)]
+    flat[moved] = flat[moved][rng.permutation(len(moved))]
+    return flat.reshape(values.shape)
+
+
+def pooled(visual: Floats, cells: int) -> Floats:
+    """A map as means over cells × cells, where that divides it; else as it is."""
+    height, width = visual.shape
+    if height % cells or width % cells:
+        return visual
+    return np.asarray(visual.reshape(cells, height // cells, cells, width // cells).mean(axis=(1, 3)))
+
+
+def _blur(visual: Floats, level: float) -> Floats:
+    from scipy.ndimage import gaussian_filter
+
+    blurred: Floats = gaussian_filter(visual, [level * side for side in visual.shape], mode="constant")
+    return blurred

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Literal, Protocol
 
 Direction = Literal["higher", "lower", "none"]
 Kind = Literal["dataset", "model", "explainer", "metric", "protocol"]
+Drawing = Literal["curve", "compass"]
 
 CAPABILITIES = {
     "scores": "probability of an answer",
@@ -35,10 +36,21 @@ class Card:
     floor: str = ""
     ceiling: str = ""
     citation: str = ""
+    paper: str = ""  # of a protocol: the number of the paper that it can set a run beside
     departures: str = ""
     passes: str = ""  # forward passes a sample costs, e.g. "1", "steps", "budget"
     extra: str = ""  # the pip extra it needs
-    detail: tuple[str, ...] = ()  # of a score: names of the equally long curves that `Outcomes.detail` holds
+    draws: tuple[tuple[str, Drawing], ...] = ()  # of a score: which of its details a page draws, and how
+
+    @property
+    def family(self) -> str:
+        """What stands before the slash of a registered name: `cam` of `cam/gradcam`."""
+        return self.name.partition("/")[0]
+
+    @property
+    def is_control(self) -> bool:
+        """Whether an explainer is no method but something to read methods against: noise, a flat map, the truth."""
+        return self.kind == "explainer" and self.family == "control"
 
 
 class Carded(Protocol):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 REGISTERED = ("dataset", "model", "explainer", "metric", "protocol")
 
@@ -16,6 +16,18 @@ class KaratError(Exception):
 
 class BadInput(KaratError):
     """A value, file or array is not what it must be."""
+
+
+class Faults(BadInput):
+    """Everything that is wrong with one thing, said together: nobody wants to mend a spec one run at a time."""
+
+    def __init__(self, source: str, faults: Sequence[str]) -> None:
+        self.source, self.faults = source, tuple(dict.fromkeys(faults))
+        if len(self.faults) == 1:
+            super().__init__(f"{source}: {self.faults[0]}")
+        else:
+            listed = "".join(f"\n  - {fault}" for fault in self.faults)
+            super().__init__(f"{source} has {len(self.faults)} faults:{listed}")
 
 
 class UnknownName(KaratError):

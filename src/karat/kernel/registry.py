@@ -9,14 +9,19 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import inspect
-from collections.abc import Iterator
+import json
+from collections.abc import Callable, Iterator
 from functools import cache
 from importlib.metadata import entry_points
-from typing import Any
+from typing import Any, TypeVar
 
 from karat.kernel.card import Card, Carded, Kind
-from karat.kernel.errors import BadInput, UnknownName
+from karat.kernel.errors import BadInput, Faults, UnknownName
+from karat.kernel.identity import canonical
+from karat.kernel.roles import Labelled, StatesFacts, plays
+from karat.kernel.typing import Scalar
 
+T = TypeVar("T")
 ROOMS: dict[Kind, str] = {
     "dataset": "karat.datasets",
     "model": "karat.models",
@@ -65,19 +70,25 @@ def find(kind: Kind, name: str) -> type[Carded]:
 
 def build(kind: Kind, name: str, parameters: dict[str, Any]) -> Any:
     """An instance with checked parameters: unknown ones and wrong types are answered with what would be right."""
-    cls = find(kind, name)
-    fields = {field.name: field for field in dataclasses.fields(cls)}
-    for key in parameters:
-        if key not in fields:
-            raise UnknownName(f"parameter of {name}", key, fields)
+    return checked(find(kind, name), name, parameters)
+
+
+def checked(cls: Callable[..., T], name: str, parameters: dict[str, Any]) -> T:
+    """An instance of a dataclass, or every fault of its parameters; `name` is how messages call it."""
+    kind: Any = cls
+    fields = {field.name: field for field in dataclasses.fields(kind)}
+    unknown = [str(UnknownName(f"parameter of {name}", key, fields)) for key in parameters if key not in fields]
     from pydantic import TypeAdapter, ValidationError  # 0.1 s that `karat --help` need not pay
 
+    from karat.kernel.spec import problems
+
     try:
-        return TypeAdapter(cls).validate_python(parameters)
+        part: T = TypeAdapter(kind).validate_python({key: value for key, value in parameters.items() if key in fields})
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"]) or "parameters"
-        raise BadInput(f"{name}: {where}: {first['msg']}; got {first['input']!r}.") from None
+        raise Faults(name, unknown + problems(error)) from None
+    if unknown:
+        raise Faults(name, unknown)
+    return part
 
 
 def label(thing: Any) -> str:
@@ -85,11 +96,31 @@ def label(thing: Any) -> str:
 
     A recipe that has a better name for itself (`gridprog.pure`) gives it as `label`.
     """
-    own = getattr(thing, "label", None)
-    if isinstance(own, str):
-        return own
+    if plays(thing, Labelled):
+        return thing.label
     changed = ", ".join(f"{name}={value}" for name, value in _changed(thing))
     return f"{thing.card.name}({changed})" if changed else str(thing.card.name)
+
+
+def facts(thing: Any) -> dict[str, Scalar]:
+    """What a part is, for code: its registered name and family, its parameters, and what it says of itself.
+
+    Parameters that are no plain values stand as text; those that have parameters themselves, with a dot.
+    """
+    own = thing.facts if plays(thing, StatesFacts) else {}
+    card = thing.card
+    known = {"name": card.name, "family": card.family, "is_control": card.is_control}
+    return {**known, **dict(_parameters(thing)), **own}
+
+
+def _parameters(thing: Any) -> Iterator[tuple[str, Scalar]]:
+    for field in dataclasses.fields(thing):
+        value = getattr(thing, field.name)
+        if dataclasses.is_dataclass(value):
+            yield from ((f"{field.name}.{name}", inner) for name, inner in _parameters(value))
+        else:
+            plain = value is None or isinstance(value, str | int | float | bool)
+            yield field.name, value if plain else json.dumps(canonical(value))
 
 
 def _changed(thing: Any, usual: Any = None) -> Iterator[tuple[str, Any]]:

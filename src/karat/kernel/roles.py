@@ -1,15 +1,28 @@
-"""What the rooms expect of one another: structural types, so that a user's own class needs no inheritance."""
+"""What the rooms expect of one another: structural types, so that a user's own class needs no inheritance.
+
+The first half are the parts of a run. The second half are what such a part *may* have beside: each is a small Protocol,
+asked for with `plays`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Protocol, runtime_checkable
+import inspect
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeGuard, TypeVar, runtime_checkable
 
 from karat.kernel.attribution import Attribution
 from karat.kernel.card import Card
+from karat.kernel.claim import Comparison
+from karat.kernel.finding import Finding
 from karat.kernel.row import Outcomes
 from karat.kernel.sample import Sample
-from karat.kernel.typing import Values
+from karat.kernel.target import TargetLike
+from karat.kernel.typing import Scalar, Values
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+S_contra = TypeVar("S_contra", contravariant=True)  # the session that explainers and protocols are called with
 
 
 @runtime_checkable
@@ -24,8 +37,8 @@ class Model(Protocol):
     def mechanism(self) -> str | None: ...
 
     def answer(self, samples: Sequence[Sample]) -> list[str]: ...
-    def score(self, samples: Sequence[Sample], answers: Sequence[str]) -> Values:
-        """Probability of each answer on its sample."""
+    def score(self, samples: Sequence[Sample], targets: Sequence[TargetLike], /) -> Values:
+        """Probability of each target on its sample. A model that does not answer token by token is given texts."""
         ...
 
 
@@ -41,6 +54,12 @@ class ModelRecipe(Protocol):
     @property
     def revision(self) -> str:
         """Changes whenever the same parameters would load other weights or run other code."""
+        ...
+
+    @property
+    def facts(self) -> Mapping[str, Scalar]:
+        """What the model is made of, by name: `family`, and whatever tells it from its like (variant, seed, dose,
+        path...). They become columns of a run's rows, so that no code reads a label."""
         ...
 
     def load(self) -> Model: ...
@@ -60,17 +79,26 @@ class Dataset(Protocol):
     def load(self, start: int, stop: int) -> list[Sample]: ...
 
 
-class Explainer(Protocol):
-    """Parameters only; one call explains a whole batch. Optional `passes`: forward passes a sample costs."""
+class Explainer(Protocol[S_contra]):
+    """Parameters only; one call explains a whole batch: `Explainer[karat.probe.Session]`."""
 
     card: ClassVar[Card]
 
-    def __call__(self, asked: Any, /) -> Sequence[Attribution]:
-        """One attribution per sample. `asked` is a `karat.probe.Session`."""
+    def __call__(self, session: S_contra, /) -> Sequence[Attribution]:
+        """One attribution per sample."""
         ...
 
 
-class Benchmark(Protocol):
+class ChecksBudget(Protocol):
+    """An explainer whose budget must grow with the players of a sample: whether it is enough is known without a model.
+
+    `KernelShap(budget=10).refuses(n_visual=36, n_text=8)` is the reason; None where the budget will do.
+    """
+
+    def refuses(self, n_visual: int, n_text: int, /) -> str | None: ...
+
+
+class Benchmark(Protocol[S_contra]):
     """A protocol of the papers: turns attributions into rows. (`Protocol` is taken by Python's own.)"""
 
     card: ClassVar[Card]
@@ -80,13 +108,141 @@ class Benchmark(Protocol):
         """A card for each score it gives (name, direction, range, floor, ceiling), in the order tables show them."""
         ...
 
-    def score(self, asked: Any, attributions: Sequence[Attribution]) -> Mapping[str, Outcomes]:
-        """For every metric, one outcome per sample.
+    def score(self, session: S_contra, attributions: Sequence[Attribution], /) -> Mapping[str, Outcomes]:
+        """For every metric, one outcome per sample."""
+        ...
 
-        More methods are optional: `targets(model, samples)` chooses the answer to explain of each sample (by default
-        the model's own); `findings(run)` gives what the whole run shows (a list of `Finding`), `writes(run)` texts to
-        keep in the run's directory by file name, and `paper(run)` sets the run beside what the paper says (a
-        `Comparison`). `run` is a `karat.results.run.Run`. A tuple `controls` names explainers that every run has,
-        whether its spec names them or not.
-        """
+
+class Details(Protocol):
+    """What the values of one metric were computed from, over a whole run."""
+
+    @property
+    def keys(self) -> pd.DataFrame: ...
+    @property
+    def arrays(self) -> Mapping[str, Any]: ...
+    @property
+    def texts(self) -> Mapping[str, Sequence[str]]: ...
+
+
+class Results(Protocol):
+    """A run as protocols conclude from it (`karat.results.Run`)."""
+
+    @property
+    def spec(self) -> dict[str, Any]: ...
+    @property
+    def manifest(self) -> dict[str, Any]: ...
+    def scores(self) -> pd.DataFrame: ...
+    def details(self, metric: str) -> Details: ...
+    def findings(self) -> list[Finding]: ...
+    def events(self) -> Iterator[dict[str, Any]]: ...
+
+
+# --- what a part may have beside ---
+
+R = TypeVar("R")
+_MISSING = object()
+
+
+def plays(thing: object, role: type[R]) -> TypeGuard[R]:
+    """Whether a thing has all that a role names. Unlike `isinstance`, it reads no property: some of them read files."""
+    return all(
+        inspect.getattr_static(thing, name, _MISSING) is not _MISSING for name in vars(role) if not name.startswith("_")
+    )
+
+
+class Labelled(Protocol):
+    """A part with a better name for tables than its registered name and parameters: `gridprog.pure`."""
+
+    @property
+    def label(self) -> str: ...
+
+
+class StatesFacts(Protocol):
+    """A part that says what it is made of (family, variant, seed, dose): columns for code, beside its label."""
+
+    @property
+    def facts(self) -> Mapping[str, Scalar]: ...
+
+
+class Revised(Protocol):
+    """A part that reads files, or runs code that a spec names: `revision` changes with them."""
+
+    @property
+    def revision(self) -> str: ...
+
+
+class CountsPasses(Protocol):
+    """An explainer or protocol that knows the forward passes a sample costs; others count as one."""
+
+    @property
+    def passes(self) -> float: ...
+
+
+class ChoosesTargets(Protocol):
+    """A protocol that chooses what is explained of each sample; by default it is the model's own answer."""
+
+    def targets(self, session: Any, /) -> Sequence[TargetLike]: ...
+
+
+class HasControls(Protocol):
+    """A protocol whose tables never lack some explainers, whether a spec names them or not."""
+
+    @property
+    def controls(self) -> tuple[str, ...]: ...
+
+
+class Concludes(Protocol):
+    """A protocol with something to say about a whole run."""
+
+    def findings(self, run: Results, /) -> list[Finding]: ...
+
+
+class FromPaper(Protocol):
+    """A protocol that sets a run beside what its paper says; `card.paper` is the paper's number."""
+
+    card: ClassVar[Card]
+
+    def paper(self, run: Results, /) -> Comparison: ...
+
+
+class Writes(Protocol):
+    """A protocol that keeps texts in the run's directory, by file name."""
+
+    def writes(self, run: Results, /) -> Mapping[str, str]: ...
+
+
+class KnowsMechanism(Protocol):
+    """A recipe that knows how its model reasons ("reasons", "matches_words", ...) before it is loaded."""
+
+    @property
+    def mechanism(self) -> str | None: ...
+
+
+class RunsOnDevice(Protocol):
+    """A recipe that says where its model computes: "cpu", "cuda", "cuda:1", or "auto" for all there is."""
+
+    @property
+    def device(self) -> str: ...
+
+
+class HoldsResources(Protocol):
+    """A recipe whose model holds more of a machine than a core and its device, e.g. {"GPU": 0.5} or {"licence": 1}."""
+
+    @property
+    def resources(self) -> Mapping[str, float]: ...
+
+
+class DescribesInput(Protocol):
+    """A recipe that knows how images are shown to its model, without loading it."""
+
+    def sees(self) -> str:
+        """For `karat check`: "the whole image at 224×224 (bicubic), mean 0.5, 0.5, 0.5, std 0.5, 0.5, 0.5"."""
+        ...
+
+
+class FetchesWeights(Protocol):
+    """A recipe whose weights may have to come from the network."""
+
+    def to_fetch(self) -> str | None:
+        """What must be fetched before the model can be loaded, in words; None where all is here."""
         ...

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import copy
+from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,7 +11,7 @@ from typing import Annotated, Any
 import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from karat.kernel.errors import BadInput, UnknownName
+from karat.kernel.errors import BadInput, Faults, UnknownName
 from karat.kernel.identity import canonical
 
 SPEC_VERSION = 1
@@ -91,50 +92,96 @@ class Spec(BaseModel):
             raise BadInput(
                 f"{source}: written for spec version {version}, this Karat reads up to {SPEC_VERSION}: upgrade karat."
             )
-        for key in data:
-            if key not in Spec.model_fields:
-                raise BadInput(f"{source}: {UnknownName('spec field', str(key), Spec.model_fields)}")
+        faults = [str(UnknownName("spec field", str(key), Spec.model_fields)) for key in data if key not in _FIELDS]
         try:
-            return Spec.model_validate(dict(data))
+            spec = Spec.model_validate({key: value for key, value in data.items() if key in _FIELDS})
         except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(str(part) for part in first["loc"])
-            got = "" if first["type"] == "missing" else f"; got {_short(first['input'])}"
-            raise BadInput(f"{source}: {where}: {first['msg']}{got}.") from None
+            raise Faults(source, faults + problems(error)) from None
+        if faults:
+            raise Faults(source, faults)
+        return spec
 
     @staticmethod
     def read(path: str | Path) -> Spec:
         """A spec from a YAML (or JSON) file. Safe YAML only: a file can describe a run, never execute anything."""
-        path = Path(path)
-        try:
-            text = path.read_text(encoding="utf-8")
-        except FileNotFoundError:
-            raise BadInput(f"no spec at {path}. `karat ls specs` lists those that ship with Karat.") from None
-        except (OSError, UnicodeDecodeError) as error:
-            raise BadInput(f"cannot read the spec {path}: {error}.") from None
-        try:
-            data = _plain_yaml(text)
-        except (yaml.YAMLError, RecursionError, ValueError) as error:
-            raise BadInput(f"{path} is not YAML: {' '.join(str(error).split())}.") from None
-        return Spec.parse(data, source=str(path))
+        return Spec.parse(read_plain(path), source=str(path))
 
-    def override(self, settings: list[str]) -> Spec:
-        """The spec with `key=value` settings; values are YAML: `--set seed=3 --set 'explainers=[control/random]'`."""
-        data = self.model_dump()
-        for setting in settings:
-            key, equals, value = setting.partition("=")
-            if not equals:
-                raise BadInput(f"--set takes key=value; got {setting!r}.")
-            try:
-                data[key] = _plain_yaml(value)
-            except (yaml.YAMLError, RecursionError, ValueError) as error:
-                raise BadInput(f"--set {key}: the value is not YAML: {' '.join(str(error).split())}.") from None
-        return Spec.parse(data, source="--set")
+    def override(self, settings: Sequence[str]) -> Spec:
+        """The spec with `key=value` settings; values are YAML, dots lead into a part:
+        `seed=3`, `explainers=[control/random]`, `protocol.steps=5`, `models.0.seed=1`."""
+        return Spec.parse(with_settings(self.model_dump(), settings), source="--set")
 
     def plain(self) -> dict[str, Any]:
         """Canonical data: what is written to disk."""
         data: dict[str, Any] = canonical(self.model_dump())
         return data
+
+
+_FIELDS = frozenset(Spec.model_fields)
+
+
+def problems(error: ValidationError, *within: str) -> list[str]:
+    """What pydantic found, one line each: the field (of those `within`), what is wrong with it, what was given."""
+    lines = []
+    for one in error.errors():
+        where = ".".join(str(part) for part in (*within, *one["loc"]))
+        given = "" if one["type"] == "missing" else f"; got {_short(one['input'])}"
+        lines.append(f"{where}: {one['msg']}{given}." if where else f"{one['msg']}{given}.")
+    return lines
+
+
+def read_plain(path: str | Path) -> Any:
+    """The plain data of a spec's file, not looked at yet."""
+    path = Path(path)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise BadInput(f"no spec at {path}. `karat ls specs` lists those that ship with Karat.") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"cannot read the spec {path}: {error}.") from None
+    try:
+        return _plain_yaml(text)
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        raise BadInput(f"{path} is not YAML: {' '.join(str(error).split())}.") from None
+
+
+def with_settings(data: Any, settings: Sequence[str]) -> Any:
+    """Plain data of a spec with `key=value` settings in it. A part that is a bare name becomes one with parameters.
+
+    >>> with_settings({"protocol": "synergy", "seed": 0}, ["protocol.steps=3", "seed=1"])
+    {'protocol': {'name': 'synergy', 'steps': 3}, 'seed': 1}
+    """
+    data = copy.deepcopy(data)
+    for setting in settings:
+        key, equals, text = setting.partition("=")
+        if not equals:
+            raise BadInput(f"--set takes key=value; got {setting!r}.")
+        try:
+            value = _plain_yaml(text)
+        except (yaml.YAMLError, RecursionError, ValueError) as error:
+            raise BadInput(f"--set {key}: the value is not YAML: {' '.join(str(error).split())}.") from None
+        _put(data, key.split("."), value, key)
+    return data
+
+
+def _put(inside: Any, path: Sequence[str], value: Any, key: str) -> None:
+    """Set one value in nested mappings and lists; what the path lacks is made on the way."""
+    first, *rest = path
+    place: Any = first
+    if isinstance(inside, list):
+        if not first.isdecimal() or int(first) >= len(inside):
+            raise BadInput(f"--set {key}: {first!r} is no position in a list of {len(inside)}; they count from 0.")
+        place = int(first)
+    elif not isinstance(inside, dict):
+        raise BadInput(f"--set {key}: there is nothing below {_short(inside)} that could be set.")
+    if not rest:
+        inside[place] = value
+        return
+    if isinstance(inside, dict):
+        inside.setdefault(place, {})
+    if isinstance(inside[place], str):
+        inside[place] = {"name": inside[place]}
+    _put(inside[place], rest, value, key)
 
 
 def _plain_yaml(text: str) -> Any:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from karat.metrics.compass import compass, compass_problem, direction_error, excess
 from karat.metrics.localization import corrected_mass, otsu_iou, relevance_mass, spuriousity
+from karat.metrics.missing import map_problem, mask_problem, outcomes, problems
 from karat.metrics.perturbation import deletion, insertion, srg
-from karat.metrics.problems import map_problem, mask_problem, outcomes
 from karat.metrics.ranking import hit, pointing_game, relevance_rank, weighted_iou
 from karat.metrics.synergy import macro_interaction, synergy
 
@@ -28,6 +28,7 @@ __all__ = [
     "otsu_iou",
     "outcomes",
     "pointing_game",
+    "problems",
     "relevance_mass",
     "relevance_rank",
     "spuriousity",

@@ -10,37 +10,52 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any, ClassVar, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
+from annotated_types import Ge, Gt
 
 from karat.kernel.card import Card
+from karat.kernel.constraints import checked
 from karat.kernel.errors import BadInput
-from karat.metrics.arrays import Array, Floats, as_maps, flatten, is_tensor, tidy, to_numpy
-from karat.metrics.problems import Problem, Reasons, first, map_problem, problems
-from karat.metrics.sectors import Rays, far_mass, rays_around, sector_mass, sector_mass_of_tensor
+from karat.metrics.arrays import Array, Floats, Scratch, as_maps, flatten, is_tensor, tidy, to_numpy
+from karat.metrics.missing import Problem, Reasons, first, map_problem, problems
+from karat.metrics.sector_mass import Rays, Spokes, far_mass, rays_around, sector_mass, sector_mass_of_tensor
 
 Estimator = Literal["peak", "mean"]
+SECTORS, SIGMA = 8, 1.2  # as creg2026 has them
 _FAINT = 1e-250  # sums below (or above its inverse) are done again with more care
 
 
-def compass(maps: Any, reference: Any, target: Any, sectors: int = 8, sigma: float = 1.2, aspect: Any = 1.0) -> Array:
-    """Distributions (n, sectors) of the evidence in `maps` (n, h, w) over directions from the reference.
+def compass(
+    maps: Any, reference: Any, target: Any, sectors: int = SECTORS, sigma: float = SIGMA, aspect: Any = 1.0
+) -> Array:
+    """Distributions of the evidence in maps over directions from the reference.
 
-    `reference` and `target` are points (n, 2), or (2,) for all. Sector k is centred at k * 360 / sectors degrees; a
-    cell on a border belongs to the sector further counter-clockwise. Cells weigh exp(-rho^2 / 2 s^2), rho being their
-    distance from the reference and s is `sigma` times the distance from reference to target (`float("inf")`: no
-    weighting). Negative cells speak against the answer and count as 0. The cell exactly at the reference has no
-    direction and is left out. `aspect` is a cell's height over its width, one or (n,): a square map of a wide image has
-    flat cells, and angles are those of the image. Differentiable in the maps. Rows are NaN where there is no answer:
-    `compass_problem`.
+    Sector k is centred at k * 360 / sectors degrees; a cell on a border belongs to the sector further
+    counter-clockwise. Cells weigh exp(-rho^2 / 2 s^2), rho being their distance from the reference and s `sigma` times
+    the distance from reference to target. Negative cells speak against the answer and count as 0. The cell exactly at
+    the reference has no direction and is left out. Differentiable in the maps.
 
-    >>> compass(np.array([[[0.0, 0.0, 1.0]]]), (0.5, 0.5), (2.5, 0.5), sectors=4)
-    array([[1., 0., 0., 0.]])
+    Args:
+        maps: (n, h, w) attribution maps, NumPy or torch.
+        reference: (n, 2) points (x, y) in map cells, or (2,) for all.
+        target: (n, 2) or (2,), likewise.
+        sectors: how many, 2 or more.
+        sigma: width of the weighting, in units of the distance reference to target; `float("inf")` for none.
+        aspect: a cell's height over its width, one or (n,): a square map of a wide image has flat cells, and angles are
+            those of the image.
+
+    Returns:
+        (n, sectors) of the kind of `maps`, each row with sum 1, or NaN where there is no answer: `compass_problem`.
+
+    Example:
+        >>> compass(np.array([[[0.0, 0.0, 1.0]]]), (0.5, 0.5), (2.5, 0.5), sectors=4)
+        array([[1., 0., 0., 0.]])
     """
+    DirectionError(sectors, sigma)  # bounds of both
     maps = as_maps(maps)
     n, height, width = maps.shape
-    _check_parameters(sectors, sigma)
     a, b = _points(reference, n, "reference").T, _points(target, n, "target").T
     tall = _aspects(aspect, n)
     precision = _precision(a, b, tall, sigma)
@@ -51,7 +66,7 @@ def compass(maps: Any, reference: Any, target: Any, sectors: int = 8, sigma: flo
 
     apart = np.isfinite(precision)
     if is_tensor(maps):
-        rays = rays_around(a, precision, tall, sectors, (height, width))
+        rays = rays_around(a, precision, tall, Spokes.of(sectors), (height, width), Scratch())
         return _shares_of_tensor(maps, rays, apart, again)
     return _shares(maps, sector_mass(maps, a, precision, tall, sectors), apart, again)  # creg2026 Eq. 2
 
@@ -81,16 +96,32 @@ def _shares_of_tensor(maps: Any, rays: Rays, apart: Any, again: Callable[[Module
 
 
 def excess(
-    maps: Any, reference: Any, target: Any, sectors: int = 8, sigma: float = 1.2, aspect: Any = 1.0, ignore: Any = None
+    maps: Any,
+    reference: Any,
+    target: Any,
+    sectors: int = SECTORS,
+    sigma: float = SIGMA,
+    aspect: Any = 1.0,
+    ignore: Any = None,
 ) -> Floats:
     """How far each sector's evidence (n, sectors) lies above its share of the image, in units of noise. Ours.
 
     A flat map is no evidence, yet its compass points to where most of the image lies, which is mostly where the target
     is. Here a sector's mass is compared with what the map's mean would give it, and divided by the spread that
     independent noise would have there, so a flat map is 0 everywhere and noise points anywhere. Sectors without cells
-    take the lowest value of the others. `ignore` (n, h, w) marks cells that count neither as evidence nor as picture,
-    such as those of the reference itself, whose evidence lies evenly around its centre. Read the peak with
-    `direction_error`. NaN as in `compass`.
+    take the lowest value of the others. Read the peak with `direction_error`.
+
+    Args:
+        maps, reference, target, sectors, sigma, aspect: as in `compass`.
+        ignore: (n, h, w) marks cells that count neither as evidence nor as picture, such as those of the reference
+            itself, whose evidence lies evenly around its centre.
+
+    Returns:
+        (n, sectors); NaN as in `compass`.
+
+    Example:
+        >>> excess(np.ones((1, 5, 5)), (2.5, 2.5), (4.5, 2.5), sectors=4)
+        array([[0., 0., 0., 0.]])
     """
     maps = to_numpy(as_maps(maps))
     counted = np.ones(maps.shape) if ignore is None else (~to_numpy(ignore)).astype(np.float64)
@@ -103,9 +134,9 @@ def excess(
     spread = np.sqrt(sector_mass(counted, a, 2 * precision, tall, sectors))
     held = weight > 1e-9 * weight.max(-1, keepdims=True)
     standing = shares * weight.sum(-1, keepdims=True) - weight  # in units of the map's weighted mean
-    found = np.where(held, standing / np.where(held, spread, 1.0), np.inf)
-    found = np.where(np.abs(found) < 1e-9, 0.0, found)  # so that a flat map ties exactly
-    return np.where(held, found, found.min(-1, keepdims=True))
+    scores = np.where(held, standing / np.where(held, spread, 1.0), np.inf)
+    scores = np.where(np.abs(scores) < 1e-9, 0.0, scores)  # so that a flat map ties exactly
+    return np.where(held, scores, scores.min(-1, keepdims=True))
 
 
 def _precision(a: Floats, b: Floats, aspect: Floats, sigma: float) -> Floats:
@@ -116,33 +147,32 @@ def _precision(a: Floats, b: Floats, aspect: Floats, sigma: float) -> Floats:
 
 
 def _aspects(aspect: Any, n: int) -> Floats:
-    found = np.broadcast_to(to_numpy(aspect).astype(np.float64), (n,))
-    if not (np.isfinite(found).all() and (found > 0).all()):
+    aspects = np.broadcast_to(to_numpy(aspect).astype(np.float64), (n,))
+    if not (np.isfinite(aspects).all() and (aspects > 0).all()):
         raise BadInput("aspect is a cell's height over its width, above 0.")
-    return np.array(found)
-
-
-def _check_parameters(sectors: int, sigma: float) -> None:
-    if sectors != int(sectors) or sectors < 2:
-        raise BadInput(f"sectors must be a whole number, 2 or more; got {sectors}.")
-    if not sigma > 0:
-        raise BadInput(f"sigma is a width in units of the distance reference to target, above 0; got {sigma}.")
+    return np.array(aspects)
 
 
 def direction_error(
     compass: Any, reference: Any, target: Any, estimator: Estimator = "peak", aspect: Any = 1.0
 ) -> Array:
-    """DAE: degrees (n,), 0 to 180, between the direction of a compass (n, sectors) and that from reference to target.
+    """DAE: degrees between the direction of a compass and that from reference to target.
 
-    `estimator="peak"` reads the centre of the strongest sector; sectors that tie for it (within 1e-12) share, so a
-    uniform compass scores 90. Even a perfect map misses by up to half a sector. `"mean"` reads the circular mean.
-    `aspect` as in `compass`. NaN where the compass is, where the points coincide and where a mean has no direction.
+    Args:
+        compass: (n, sectors), as `compass` gives it.
+        reference, target, aspect: as in `compass`.
+        estimator: "peak" reads the centre of the strongest sector; sectors that tie for it (within 1e-12) share, so a
+            uniform compass scores 90. Even a perfect map misses by up to half a sector. "mean" reads the circular mean.
 
-    >>> direction_error(np.array([[0.7, 0.1, 0.1, 0.1]]), (0.5, 2.5), (0.5, 0.5))
-    array([90.])
+    Returns:
+        (n,) from 0 to 180, of the kind of `compass`; NaN where the compass is, where the points coincide and where a
+        mean has no direction.
+
+    Example:
+        >>> direction_error(np.array([[0.7, 0.1, 0.1, 0.1]]), (0.5, 2.5), (0.5, 0.5))
+        array([90.])
     """
-    if estimator not in get_args(Estimator):
-        raise BadInput(f"estimator must be one of {', '.join(get_args(Estimator))}; got {estimator!r}.")
+    DirectionError(estimator=estimator)  # its bounds
     shares = to_numpy(compass)
     if shares.ndim != 2:
         raise BadInput(f"a compass is (n, sectors), as karat.metrics.compass gives it; got {shares.shape}.")
@@ -169,7 +199,18 @@ def _circular_distance(angle: Floats, other: Floats) -> Floats:
 
 
 def compass_problem(maps: Any, reference: Any, target: Any) -> Reasons:
-    """The reason why a map (n, h, w) has no compass around its reference, or None."""
+    """The reason why a map has no compass around its reference.
+
+    Args:
+        maps, reference, target: as in `compass`.
+
+    Returns:
+        n reasons, None for a map that has one.
+
+    Example:
+        >>> compass_problem(np.array([[[0.0, -1.0]]]), (0.5, 0.5), (1.5, 0.5))
+        ['map has no positive evidence']
+    """
     maps = to_numpy(as_maps(maps))
     n, height, width = maps.shape
     a, b = _points(reference, n, "reference"), _points(target, n, "target")
@@ -194,6 +235,7 @@ def _points(points: Any, n: int, what: str) -> Floats:
 
 
 @dataclass(frozen=True)
+@checked
 class DirectionError:
     card: ClassVar[Card] = Card(
         name="compass/direction_error",
@@ -206,8 +248,8 @@ class DirectionError:
         citation="creg2026 Eq. 1-5",
         departures="negative evidence counts as 0; the cell at the reference is left out; tied peaks share",
     )
-    sectors: int = 8
-    sigma: float = 1.2
+    sectors: Annotated[int, Ge(2)] = SECTORS
+    sigma: Annotated[float, Gt(0)] = SIGMA  # in units of the distance from reference to target
     estimator: Estimator = "peak"
 
     def __call__(self, maps: Any, reference: Any, target: Any) -> Array:

@@ -1,7 +1,7 @@
 """Does the map lie on the truth? Mass inside a mask, mass corrected for its area, mass outside it, overlap after Otsu.
 
 All take `maps` (n, h, w) and `masks` (n, h, w), NumPy or torch, and give one value per sample (n,), NaN where there is
-no answer (a broken or all-zero map, an empty mask; `karat.metrics.problems` says which). Word scores are maps of one
+no answer (a broken or all-zero map, an empty mask; `karat.metrics.missing` says which). Word scores are maps of one
 row: `words[:, None, :]`; pad shorter questions with 0, which adds no mass.
 """
 
@@ -9,15 +9,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any, ClassVar, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
+from annotated_types import Ge, Lt
 
 from karat.kernel.card import Card
-from karat.kernel.errors import BadInput
+from karat.kernel.constraints import checked
 from karat.metrics.arrays import Array, Floats, Scratch, as_maps, as_masks, flatten, score, score_numpy, tidy, to_numpy
+from karat.metrics.missing import Problem, Reasons, first, map_problem, mask_problem, problems
 from karat.metrics.otsu import otsu_threshold
-from karat.metrics.problems import Problem, Reasons, first, map_problem, mask_problem, problems
 
 Mode = Literal["soft", "hard"]
 _INF = float("inf")
@@ -26,8 +27,16 @@ _INF = float("inf")
 def relevance_mass(maps: Any, masks: Any) -> Array:
     """RMA: the share of a map's mass that lies inside the mask. Signs are dropped: mass is |a|. Differentiable.
 
-    >>> relevance_mass(np.array([[[3.0, -1.0]]]), np.array([[[True, False]]]))
-    array([0.75])
+    Args:
+        maps: (n, h, w) attribution maps, NumPy or torch.
+        masks: (n, h, w) truth masks of the same size: bool, 0/1 or 0/255.
+
+    Returns:
+        (n,) from 0 to 1, of the kind of `maps`; NaN where a map is broken or all zero, or a mask is empty.
+
+    Example:
+        >>> relevance_mass(np.array([[[3.0, -1.0]]]), np.array([[[True, False]]]))
+        array([0.75])
     """
     maps = as_maps(maps)
     return score(_relevance_mass, maps, as_masks(masks, maps))
@@ -42,11 +51,20 @@ def corrected_mass(maps: Any, masks: Any) -> Array:
     """Relevance mass on a scale where a uniform map scores 0 and a map wholly inside the mask scores 1.
 
     (RMA - area) / (1 - area), with `area` the mask's share of the cells: plain RMA rewards big masks. Below 0 the map
-    avoids the mask; the least possible is -area / (1 - area). NaN for a mask over the whole map, where nothing can be
-    told apart. Signs are dropped, as in `relevance_mass`. Differentiable.
+    avoids the mask; the least possible is -area / (1 - area). Signs are dropped, as in `relevance_mass`.
+    Differentiable.
 
-    >>> corrected_mass(np.array([[[1.0, 1.0]], [[2.0, 0.0]]]), np.array([[[True, False]], [[True, False]]]))
-    array([0., 1.])
+    Args:
+        maps: (n, h, w) attribution maps, NumPy or torch.
+        masks: (n, h, w) truth masks of the same size: bool, 0/1 or 0/255.
+
+    Returns:
+        (n,) up to 1, of the kind of `maps`; NaN as in `relevance_mass`, and for a mask over the whole map, where
+        nothing can be told apart.
+
+    Example:
+        >>> corrected_mass(np.array([[[1.0, 1.0]], [[2.0, 0.0]]]), np.array([[[True, False]], [[True, False]]]))
+        array([0., 1.])
     """
     maps = as_maps(maps)
     return score(_corrected_mass, maps, as_masks(masks, maps))
@@ -62,33 +80,23 @@ def _corrected_mass(xp: ModuleType, maps: Array, masks: Array) -> Array:
 def spuriousity(maps: Any, masks: Any, threshold: float = 0.0, mode: Mode = "soft") -> Array:
     """SSS: the share of a saliency map's mass that lies outside the mask. 0 is all inside, 1 all outside.
 
-    Cells below `threshold` (an absolute value, in the map's own units) are dropped first; negative cells therefore
-    always are. `mode="soft"` keeps the values of the others, `mode="hard"` counts each as 1, and at threshold 0 counts
-    zero cells too, as the equation has it. NaN where no mass reaches the threshold. Differentiable when soft.
+    Differentiable when soft.
 
-    >>> spuriousity(np.array([[[3.0, 1.0]]]), np.array([[[True, False]]]))
-    array([0.25])
+    Args:
+        maps: (n, h, w) attribution maps, NumPy or torch.
+        masks: (n, h, w) truth masks of the same size: bool, 0/1 or 0/255.
+        threshold: cells below it, in the map's own units, are dropped first; negative cells therefore always are.
+        mode: "soft" keeps the values of the other cells; "hard" counts each as 1, and at threshold 0 counts zero cells
+            too, as the equation has it.
+
+    Returns:
+        (n,) from 0 to 1, of the kind of `maps`; NaN as in `relevance_mass`, and where no mass reaches the threshold.
+
+    Example:
+        >>> spuriousity(np.array([[[3.0, 1.0]]]), np.array([[[True, False]]]))
+        array([0.25])
     """
-    _check_threshold(threshold, mode)
-
-    def formula(xp: ModuleType, maps: Array, masks: Array) -> Array:
-        kept = maps >= threshold  # semscore2025 Eq. 3; before tidy, which may change the scale
-        maps, usable = tidy(xp, maps)
-        weights = maps if mode == "soft" else xp.ones_like(maps)
-        weights = xp.multiply(weights, kept, out=_onto(xp, weights))
-        # semscore2025 Eq. 1-2: 1 - ((in - out) / total + 1) / 2 = 1 - in / total, without the released code's
-        # rounding of both sums to integers
-        return 1 - _share_inside(xp, weights, masks, usable)
-
-    maps = as_maps(maps)
-    return score(formula, maps, as_masks(masks, maps))
-
-
-def _check_threshold(threshold: float, mode: str) -> None:
-    if mode not in get_args(Mode):
-        raise BadInput(f"mode must be one of {', '.join(get_args(Mode))}; got {mode!r}.")
-    if not 0 <= threshold < _INF:
-        raise BadInput(f"threshold must be 0 or more: saliency below 0 has no mass; got {threshold}.")
+    return Spuriousity(threshold, mode)(maps, masks)
 
 
 def _share_inside(xp: ModuleType, weights: Array, masks: Array, usable: Array) -> Array:
@@ -109,8 +117,16 @@ def otsu_iou(maps: Any, masks: Any) -> Array:
     t is taken over the positive entries of |a| only, so that a sparse map is not split between zero and the rest
     (the released code of gridvqax2026; its paper says "Otsu" only). Has no gradient.
 
-    >>> otsu_iou(np.array([[[9.0, 8.0, 1.0, 0.5]]]), np.array([[[True, False, False, False]]]))
-    array([0.5])
+    Args:
+        maps: (n, h, w) attribution maps, NumPy or torch.
+        masks: (n, h, w) truth masks of the same size: bool, 0/1 or 0/255.
+
+    Returns:
+        (n,) from 0 to 1, of the kind of `maps`; NaN as in `relevance_mass`.
+
+    Example:
+        >>> otsu_iou(np.array([[[9.0, 8.0, 1.0, 0.5]]]), np.array([[[True, False, False, False]]]))
+        array([0.5])
     """
     scratch = Scratch()
 
@@ -174,6 +190,7 @@ class CorrectedMass:
 
 
 @dataclass(frozen=True)
+@checked
 class Spuriousity:
     card: ClassVar[Card] = Card(
         name="localization/spuriousity",
@@ -186,11 +203,21 @@ class Spuriousity:
         citation="semscore2025 Eq. 1-3",
         departures="sums are not rounded to integers; an empty mask has no answer",
     )
-    threshold: float = 0.0
+    threshold: Annotated[float, Ge(0), Lt(_INF)] = 0.0  # saliency below 0 has no mass
     mode: Mode = "soft"
 
     def __call__(self, maps: Any, masks: Any) -> Array:
-        return spuriousity(maps, masks, self.threshold, self.mode)
+        maps = as_maps(maps)
+        return score(self._formula, maps, as_masks(masks, maps))
+
+    def _formula(self, xp: ModuleType, maps: Array, masks: Array) -> Array:
+        kept = maps >= self.threshold  # semscore2025 Eq. 3; before tidy, which may change the scale
+        maps, usable = tidy(xp, maps)
+        weights = maps if self.mode == "soft" else xp.ones_like(maps)
+        weights = xp.multiply(weights, kept, out=_onto(xp, weights))
+        # semscore2025 Eq. 1-2: 1 - ((in - out) / total + 1) / 2 = 1 - in / total, without the released code's
+        # rounding of both sums to integers
+        return 1 - _share_inside(xp, weights, masks, usable)
 
     def problems(self, maps: Any, masks: Any) -> list[Problem]:
         return problems(first(map_problem(maps), self._nothing_left(maps)), mask_problem(masks))

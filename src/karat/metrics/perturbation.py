@@ -43,11 +43,23 @@ def insertion(
     rounding: Rounding = "nearest",
     quadrature: Quadrature = "mean",
 ) -> Curve:
-    """The area under the answer's value while the first features of `order` are added to the zero state. High is good.
+    """The area under the answer's value while the first features of `order` are added to none. High is good.
 
-    >>> game = Game(lambda visual, text: visual.mean(1), n_visual=4, n_text=1)
-    >>> round(insertion(game, [3, 1, 0, 2], steps=5).value, 6)
-    0.5
+    Args:
+        game: a `karat.probe.Game`, or a session's.
+        order: players of `modality`, each once, the most important first.
+        steps: K points of the curve, none and all of the features included.
+        modality: "visual" or "text": what moves; the other modality stays whole.
+        rounding: how many features a share of k / (K - 1) of n is: "nearest", "floor" or "ceil".
+        quadrature: "mean" over the steps, as the paper's Riemann sum, or "trapezoid".
+
+    Returns:
+        A `Curve`: its `value`, and `values` (K,) at the shares `steps` (K,).
+
+    Example:
+        >>> game = Game(lambda visual, text: visual.mean(1), n_visual=4, n_text=1)
+        >>> round(insertion(game, [3, 1, 0, 2], steps=5).value, 6)
+        0.5
     """
     return _alone(game, curve_question(game, order, True, steps, modality, rounding, quadrature))
 
@@ -60,12 +72,36 @@ def deletion(
     rounding: Rounding = "nearest",
     quadrature: Quadrature = "mean",
 ) -> Curve:
-    """The area under the answer's value while the first features of `order` are taken away. Low is good."""
+    """The area under the answer's value while the first features of `order` are taken away. Low is good.
+
+    Args:
+        game, order, steps, modality, rounding, quadrature: as in `insertion`.
+
+    Returns:
+        A `Curve`: its `value`, and `values` (K,) at the shares `steps` (K,).
+
+    Example:
+        >>> game = Game(lambda visual, text: visual[:, 3], n_visual=4)
+        >>> deletion(game, [3, 1, 0, 2], steps=5).values.tolist()
+        [1.0, 0.0, 0.0, 0.0, 0.0]
+    """
     return _alone(game, curve_question(game, order, False, steps, modality, rounding, quadrature))
 
 
 def srg(game: Game, order: Order, steps: int = 11, modality: Modality = "visual") -> float:
-    """Symmetric relevance gain: insertion minus deletion (fsyn2026 Eq. 1). 1 is best, 0 is chance, -1 is worst."""
+    """Symmetric relevance gain: insertion minus deletion (fsyn2026 Eq. 1).
+
+    Args:
+        game, order, steps, modality: as in `insertion`.
+
+    Returns:
+        A number: 1 is best, 0 is chance, -1 is worst.
+
+    Example:
+        >>> game = Game(lambda visual, text: visual[:, 3], n_visual=4)
+        >>> round(srg(game, [3, 1, 0, 2], steps=5), 6), round(srg(game, [2, 0, 1, 3], steps=5), 6)
+        (0.6, -0.6)
+    """
     evaluator = Evaluator.of(game)  # the two curves share their ends
     shared = evaluator.game()
     return insertion(shared, order, steps, modality).value - deletion(shared, order, steps, modality).value
@@ -93,8 +129,8 @@ def curve_question(
 
 
 def _alone(game: Game, question: Question[Curve]) -> Curve:
-    [found] = Evaluator.of(game).run([(0, question)])
-    return found
+    [curve] = Evaluator.of(game).run([(0, question)])
+    return curve
 
 
 def step_shares(steps: int) -> Values:
@@ -127,16 +163,20 @@ def integral(values: Values, shares: Values, quadrature: Quadrature = "mean") ->
 
 def local_order(order: Order, game: Game, modality: Modality) -> npt.NDArray[np.intp]:
     """A permutation of the modality's own players 0..n-1. Text players may also go by their number in the game."""
-    given = np.asarray(order, dtype=np.intp)
+    players = np.asarray(order, dtype=np.intp)
     n = game.n_visual if modality == "visual" else game.n_text
-    if modality == "text" and given.size and given.min() >= game.n_visual > 0:
-        given = given - game.n_visual
-    if given.shape != (n,) or not np.array_equal(np.sort(given), np.arange(n)):
+    if modality == "text" and players.size and players.min() >= game.n_visual > 0:
+        players = players - game.n_visual
+    if players.shape != (n,) or not np.array_equal(np.sort(players), np.arange(n)):
         raise BadInput(f"the {modality} order must name each of its {n} players once, the first first; got {order!r}.")
-    return given
+    return players
 
 
 def order_of(scores: npt.ArrayLike, rng: np.random.Generator) -> npt.NDArray[np.intp]:
-    """Players by falling score. Ties are broken at random by `rng`: no method gains from how pixels are stored."""
+    """Players by falling score. Ties are broken at random by `rng`: no method gains from how pixels are stored.
+
+    >>> order_of([0.2, 0.9, 0.5], np.random.default_rng(0)).tolist()
+    [1, 2, 0]
+    """
     flat = np.asarray(scores, dtype=np.float64).ravel()
     return np.lexsort((rng.permutation(flat.size), -flat))

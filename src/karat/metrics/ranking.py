@@ -10,15 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
+from annotated_types import Ge, Lt, MinLen
 
 from karat.kernel.card import Card
+from karat.kernel.constraints import checked
 from karat.kernel.errors import BadInput
 from karat.metrics.arrays import Array, Floats, as_maps, as_masks, as_truth, score_numpy, tidy
-from karat.metrics.problems import Problem, map_problem, mask_problem, problems
+from karat.metrics.missing import Problem, map_problem, mask_problem, problems
 
 Indices = npt.NDArray[np.integer[Any]]
 KS = (25, 20, 15, 10, 5, 3, 1)
@@ -31,39 +33,52 @@ def hit(maps: Any, masks: Any, top: int = 1) -> Array:
 
     Where m cells tie for the maximum and j of them lie inside, the hit is j / m.
 
-    >>> hit(np.array([[[0.1, 0.9]], [[0.5, 0.5]]]), np.array([[[False, True]], [[False, True]]]))
-    array([1. , 0.5])
+    Args:
+        maps: (n, h, w) attribution maps, NumPy or torch.
+        masks: (n, h, w) truth masks of the same size: bool, 0/1 or 0/255.
+        top: how many of the most important cells count, 1 to h * w.
+
+    Returns:
+        (n,) from 0 to 1, of the kind of `maps`; NaN where a map is broken or all zero, or a mask is empty.
+
+    Example:
+        >>> hit(np.array([[[0.1, 0.9]], [[0.5, 0.5]]]), np.array([[[False, True]], [[False, True]]]))
+        array([1. , 0.5])
     """
-    maps = as_maps(maps)
-    masks = as_masks(masks, maps)
-    _check_top((top,), maps, "top")
-    return score_numpy(lambda maps, masks: _share_of_top(maps, masks, top), maps, masks, ordinal=True)
+    return Hit(top)(maps, masks)
 
 
 def pointing_game(maps: Any, masks: Any, tolerance: float = 0.0) -> Array:
     """`hit` that forgives a maximum up to `tolerance` cells away from the mask (15 pixels in the original game).
 
-    >>> pointing_game(np.array([[[9.0, 1.0, 1.0]]]), np.array([[[False, False, True]]]), tolerance=2)
-    array([1.])
+    Args:
+        maps: (n, h, w) attribution maps, NumPy or torch.
+        masks: (n, h, w) truth masks of the same size: bool, 0/1 or 0/255.
+        tolerance: a distance in cells, 0 or more.
+
+    Returns:
+        (n,) from 0 to 1, of the kind of `maps`; NaN as in `hit`.
+
+    Example:
+        >>> pointing_game(np.array([[[9.0, 1.0, 1.0]]]), np.array([[[False, False, True]]]), tolerance=2)
+        array([1.])
     """
-    if not tolerance >= 0:
-        raise BadInput(f"tolerance is a distance in cells, 0 or more; got {tolerance}.")
-    maps = as_maps(maps)
-    shape = tuple(maps.shape[1:])
-
-    def formula(maps: Floats, masks: Array) -> Floats:
-        grown = _grow(masks.reshape(-1, *shape), tolerance) if tolerance else masks
-        values = _share_of_top(maps, grown.reshape(masks.shape), 1)
-        return np.where(masks.any(-1), values, np.nan)
-
-    return score_numpy(formula, maps, as_masks(masks, maps), ordinal=True)
+    return PointingGame(tolerance)(maps, masks)
 
 
 def relevance_rank(maps: Any, masks: Any) -> Array:
     """The share of the K cells of greatest |a| that lie in the mask, K being the number of cells in the mask.
 
-    >>> relevance_rank(np.array([[[4.0, 3.0, 2.0, 1.0]]]), np.array([[[True, False, True, False]]]))
-    array([0.5])
+    Args:
+        maps: (n, h, w) attribution maps, NumPy or torch.
+        masks: (n, h, w) truth masks of the same size: bool, 0/1 or 0/255.
+
+    Returns:
+        (n,) from 0 to 1, of the kind of `maps`; NaN as in `hit`.
+
+    Example:
+        >>> relevance_rank(np.array([[[4.0, 3.0, 2.0, 1.0]]]), np.array([[[True, False, True, False]]]))
+        array([0.5])
     """
     maps = as_maps(maps)
     return score_numpy(_relevance_rank, maps, as_masks(masks, maps), ordinal=True)
@@ -72,33 +87,30 @@ def relevance_rank(maps: Any, masks: Any) -> Array:
 def weighted_iou(maps: Any, truth: Any, ks: Sequence[int] = KS, weights: Sequence[float] = WEIGHTS) -> Array:
     """WIoU: overlap (IoU) of the k most important cells of the map and of the truth, averaged over several k.
 
-    `truth` (n, h, w) holds scores, such as Shapley values. The weights are normalised to sum to 1: the paper says that
-    WIoU lies in [0, 1] and lists weights that sum to 79. With ties a cell is a member of a top k in part, and overlap
-    and union sum the lesser and the greater membership; the truth against itself is 1 all the same.
+    The weights are normalised to sum to 1: the paper says that WIoU lies in [0, 1] and lists weights that sum to 79.
+    With ties a cell is a member of a top k in part, and overlap and union sum the lesser and the greater membership;
+    the truth against itself is 1 all the same.
 
-    >>> weighted_iou(np.array([[[3.0, 2.0, 1.0]]]), np.array([[[3.0, 1.0, 2.0]]]), ks=(1, 2), weights=(1, 1))
-    array([0.66666667])
+    Args:
+        maps: (n, h, w) attribution maps, NumPy or torch.
+        truth: (n, h, w) scores of the same size (no mask), such as Shapley values.
+        ks: how many of the first cells are compared, each from 1 to h * w.
+        weights: of each k, 0 or more, not all 0.
+
+    Returns:
+        (n,) from 0 to 1, of the kind of `maps`; NaN where a map or a truth is broken or all zero.
+
+    Example:
+        >>> weighted_iou(np.array([[[3.0, 2.0, 1.0]]]), np.array([[[3.0, 1.0, 2.0]]]), ks=(1, 2), weights=(1, 1))
+        array([0.66666667])
     """
-    maps = as_maps(maps)
-    truth = as_truth(truth, maps)
-    if len(ks) != len(weights) or not len(ks):
-        raise BadInput(f"give one weight for each k; got {len(ks)} ks and {len(weights)} weights.")
-    if min(weights) < 0 or not 0 < sum(weights) < float("inf"):
-        raise BadInput(f"weights must be 0 or more and not all 0; got {tuple(weights)}.")
-    _check_top(ks, maps, "ks")
-
-    sizes, shares = np.asarray(ks, dtype=np.intp), np.asarray(weights, dtype=np.float64)
-
-    def formula(maps: Floats, truth: Floats) -> Floats:
-        return _weighted_iou(maps, truth, sizes, shares)
-
-    return score_numpy(formula, maps, truth, ordinal=True)
+    return WeightedIoU(tuple(ks), tuple(weights))(maps, truth)
 
 
 def _check_top(ks: Sequence[int], maps: Array, what: str) -> None:
     cells = maps.shape[1] * maps.shape[2]
-    if any(k != int(k) or not 1 <= k <= cells for k in ks):
-        raise BadInput(f"{what} must be whole numbers from 1 to the {cells} cells of a map; got {tuple(ks)}.")
+    if max(ks) > cells:
+        raise BadInput(f"{what} must be at most the {cells} cells of a map; got {', '.join(map(str, ks))}.")
 
 
 def _share_of_top(maps: Floats, masks: Array, k: int) -> Floats:
@@ -191,6 +203,7 @@ def _grow(masks: npt.NDArray[np.bool_], distance: float) -> npt.NDArray[np.bool_
 
 
 @dataclass(frozen=True)
+@checked
 class Hit:
     card: ClassVar[Card] = Card(
         name="localization/hit",
@@ -203,16 +216,20 @@ class Hit:
         citation="pixelrules2024 section 3",
         departures="tied maxima share the hit; top > 1 gives the share of them inside",
     )
-    top: int = 1
+    top: Annotated[int, Ge(1)] = 1
 
     def __call__(self, maps: Any, masks: Any) -> Array:
-        return hit(maps, masks, self.top)
+        maps = as_maps(maps)
+        masks = as_masks(masks, maps)
+        _check_top((self.top,), maps, "top")
+        return score_numpy(lambda maps, masks: _share_of_top(maps, masks, self.top), maps, masks, ordinal=True)
 
     def problems(self, maps: Any, masks: Any) -> list[Problem]:
         return problems(map_problem(maps), mask_problem(masks))
 
 
 @dataclass(frozen=True)
+@checked
 class PointingGame:
     card: ClassVar[Card] = Card(
         name="localization/pointing_game",
@@ -225,10 +242,18 @@ class PointingGame:
         citation="Zhang et al. 2018, Excitation Backprop",
         departures="tied maxima share the hit; no tolerance unless asked for",
     )
-    tolerance: float = 0.0
+    tolerance: Annotated[float, Ge(0)] = 0.0  # cells
 
     def __call__(self, maps: Any, masks: Any) -> Array:
-        return pointing_game(maps, masks, self.tolerance)
+        maps = as_maps(maps)
+        shape = tuple(maps.shape[1:])
+
+        def formula(maps: Floats, masks: Array) -> Floats:
+            grown = _grow(masks.reshape(-1, *shape), self.tolerance) if self.tolerance else masks
+            values = _share_of_top(maps, grown.reshape(masks.shape), 1)
+            return np.where(masks.any(-1), values, np.nan)
+
+        return score_numpy(formula, maps, as_masks(masks, maps), ordinal=True)
 
     def problems(self, maps: Any, masks: Any) -> list[Problem]:
         return problems(map_problem(maps), mask_problem(masks))
@@ -256,6 +281,7 @@ class RelevanceRank:
 
 
 @dataclass(frozen=True)
+@checked
 class WeightedIoU:
     card: ClassVar[Card] = Card(
         name="ranking/weighted_iou",
@@ -268,11 +294,21 @@ class WeightedIoU:
         citation="pixelrules2024 Eq. 3",
         departures="weights normalised to sum to 1; tied cells share the last places",
     )
-    ks: tuple[int, ...] = KS
-    weights: tuple[float, ...] = WEIGHTS
+    ks: Annotated[tuple[Annotated[int, Ge(1)], ...], MinLen(1)] = KS
+    weights: Annotated[tuple[Annotated[float, Ge(0), Lt(float("inf"))], ...], MinLen(1)] = WEIGHTS
+
+    def __post_init__(self) -> None:
+        if len(self.ks) != len(self.weights):
+            raise BadInput(f"give one weight for each k; got {len(self.ks)} ks and {len(self.weights)} weights.")
+        if not sum(self.weights) > 0:
+            raise BadInput(f"weights must not all be 0; got {self.weights}.")
 
     def __call__(self, maps: Any, truth: Any) -> Array:
-        return weighted_iou(maps, truth, self.ks, self.weights)
+        maps = as_maps(maps)
+        truth = as_truth(truth, maps)
+        _check_top(self.ks, maps, "ks")
+        ks, weights = np.asarray(self.ks, dtype=np.intp), np.asarray(self.weights, dtype=np.float64)
+        return score_numpy(lambda maps, truth: _weighted_iou(maps, truth, ks, weights), maps, truth, ordinal=True)
 
     def problems(self, maps: Any, truth: Any) -> list[Problem]:
         return problems(map_problem(maps), map_problem(truth, "truth"))

@@ -53,13 +53,25 @@ def synergy(
     at both ends of the lattice: with everything else present (deletion) and with everything else absent (insertion).
     Additive games score 0. At most 6 K - 8 distinct coalitions are asked for.
 
-    >>> product = Game(lambda visual, text: visual.mean(1) * text.mean(1), n_visual=10, n_text=10)
-    >>> round(synergy(product, range(10), range(10)).value, 6)  # the mean of k squared
-    0.35
+    Args:
+        game: a `karat.probe.Game` with players of both modalities, or a session's.
+        visual_order: visual players, each once, the most important first.
+        text_order: text players, likewise; numbered from 0, or as in the game, after the visual ones.
+        steps: K points of the curves, none and all of the features included.
+        rounding: how many features a share of k / (K - 1) of n is: "nearest", "floor" or "ceil".
+        quadrature: "mean" over the steps, as the paper's Riemann sum, or "trapezoid".
+
+    Returns:
+        A `Synergy`: its `value` F_syn, the areas `insertion` and `deletion`, and all curves (K,).
+
+    Example:
+        >>> product = Game(lambda visual, text: visual.mean(1) * text.mean(1), n_visual=10, n_text=10)
+        >>> round(synergy(product, range(10), range(10)).value, 6)  # the mean of k squared
+        0.35
     """
-    evaluator = Evaluator.of(game)
-    [found] = evaluator.run([(0, synergy_question(game, visual_order, text_order, steps, rounding, quadrature))])
-    return found
+    question = synergy_question(game, visual_order, text_order, steps, rounding, quadrature)
+    [result] = Evaluator.of(game).run([(0, question)])
+    return result
 
 
 def synergy_question(
@@ -79,12 +91,12 @@ def synergy_question(
     image = first_kept(local_order(visual_order, game, "visual"), game.n_visual, shares, rounding)
     text = first_kept(local_order(text_order, game, "text"), game.n_text, shares, rounding)
     values = yield _coalitions(image, text)
-    read = dict(zip(CURVES, values[:-2].reshape(len(CURVES), steps), strict=True))
+    curves = dict(zip(CURVES, values[:-2].reshape(len(CURVES), steps), strict=True))
     whole, nothing = values[-2], values[-1]
-    read["syn_del"] = read["del_joint"] - read["del_img"] - read["del_txt"] + whole  # fsyn2026 Eq. 8
-    read["syn_ins"] = read["ins_joint"] - read["ins_img"] - read["ins_txt"] + nothing  # fsyn2026 Eq. 9
-    deletion, insertion = integral(read["syn_del"], shares, quadrature), integral(read["syn_ins"], shares, quadrature)
-    return Synergy((insertion + deletion) / 2, insertion, deletion, shares, read)  # fsyn2026 Eq. 10-11
+    curves["syn_del"] = curves["del_joint"] - curves["del_img"] - curves["del_txt"] + whole  # fsyn2026 Eq. 8
+    curves["syn_ins"] = curves["ins_joint"] - curves["ins_img"] - curves["ins_txt"] + nothing  # fsyn2026 Eq. 9
+    deletion, insertion = (integral(curves[name], shares, quadrature) for name in ("syn_del", "syn_ins"))
+    return Synergy((insertion + deletion) / 2, insertion, deletion, shares, curves)  # fsyn2026 Eq. 10-11
 
 
 def _coalitions(image: Keep, text: Keep) -> Keep:
@@ -122,12 +134,25 @@ def macro_interaction(
     """What F_syn stands in for: at each step (K,) the exact Shapley interaction of the first share of the image with
     the first share of the text, in a game of 2 + `background` macro players (fsyn2026 appendix D).
 
-    The rest of both modalities is shuffled by `rng` into `background` bimodal players. Costs up to 2^(2 + background)
-    coalitions a step; steps where either share is empty have no such pair and are 0 by definition.
+    The rest of both modalities is shuffled into `background` bimodal players. Costs up to 2^(2 + background) coalitions
+    a step; steps where either share is empty have no such pair and are 0 by definition.
+
+    Args:
+        game, visual_order, text_order, steps: as in `synergy`.
+        rng: the random stream of the shuffle.
+        background: how many players the rest is shared out to.
+
+    Returns:
+        (K,) indices.
+
+    Example:
+        >>> product = Game(lambda visual, text: visual.mean(1) * text.mean(1), n_visual=4, n_text=4)
+        >>> macro_interaction(product, range(4), range(4), np.random.default_rng(0), steps=3).round(6).tolist()
+        [0.0, 0.25, 1.0]
     """
     question = macro_question(game, visual_order, text_order, rng, steps, background)
-    [found] = Evaluator.of(game).run([(0, question)])
-    return found.values
+    [result] = Evaluator.of(game).run([(0, question)])
+    return result.values
 
 
 def macro_question(
@@ -144,13 +169,13 @@ def macro_question(
     text = first_kept(local_order(text_order, game, "text"), game.n_text, shares)
     paired = [k for k in range(steps) if image[k].any() and text[k].any()]
     table = coalitions(2 + background)  # (2^(2 + background), 2 + background)
-    asked = np.empty((len(paired), len(table), game.n), dtype=np.bool_)
-    for masks, k in zip(asked, paired, strict=True):
+    keep = np.empty((len(paired), len(table), game.n), dtype=np.bool_)
+    for masks, k in zip(keep, paired, strict=True):
         front = np.flatnonzero(image[k]).tolist(), (np.flatnonzero(text[k]) + game.n_visual).tolist()
         for player, members in enumerate(macro_groups(game, *front, rng, background)):
             masks[:, members] = table[:, player, None]
-    values = yield asked.reshape(-1, game.n)
-    found = np.zeros(steps)
-    for k, worth in zip(paired, values.reshape(len(paired), len(table)), strict=True):
-        found[k] = shapley_interaction(worth, 0, 1)
-    return MacroInteraction(float(found.mean()), shares, found)
+    values = yield keep.reshape(-1, game.n)
+    indices = np.zeros(steps)
+    for k, worths in zip(paired, values.reshape(len(paired), len(table)), strict=True):
+        indices[k] = shapley_interaction(worths, 0, 1)
+    return MacroInteraction(float(indices.mean()), shares, indices)

@@ -20,7 +20,7 @@ __all__ = ["blackbox", "classifier", "clip", "detector", "load_model", "recipe",
 DECLARES: tuple[str, ...] = (
     "blackbox",
     "classifier_recipe",
-    "detector",
+    "detector_recipe",
     "zoo",
     "clip_recipe",
     "vlm",

@@ -39,7 +39,7 @@ def in_parts(keys: Sequence[Hashable], call: Callable[[list[int]], Sequence[T]])
     return [results[position] for position in range(len(keys))]
 
 
-def alike(model: object, samples: Sequence[Sample]) -> list[Sequence[Sample]]:
+def encodable_runs(model: object, samples: Sequence[Sample]) -> list[Sequence[Sample]]:
     """The samples cut into runs that `model` can encode together, in their order. One run where it takes any."""
     if not isinstance(model, SizesBatches):
         return [samples]

@@ -14,11 +14,12 @@ from karat.kernel.errors import BadInput
 from karat.kernel.identity import source
 from karat.kernel.registry import load_object
 from karat.kernel.sample import Sample
-from karat.kernel.typing import Values
+from karat.kernel.target import Target, TargetLike, whole_answer
+from karat.kernel.typing import Scalar, Values
 
 Images = npt.NDArray[np.uint8]  # (n, H, W, 3)
-Answered = npt.ArrayLike | Sequence[Mapping[str, float]] | Sequence[str]
-Function = Callable[[Images, list[str | None]], Answered]
+Returned = npt.ArrayLike | Sequence[Mapping[str, float]] | Sequence[str]
+Function = Callable[[Images, list[str | None]], Returned]
 
 
 def blackbox(
@@ -28,18 +29,24 @@ def blackbox(
     text: bool = True,
     mechanism: str | None = None,
 ) -> BlackBox:
-    """Wrap `fn(images, texts)`, images (n, H, W, 3) uint8 and n texts, which returns one of
-
-    - an array (n, len(answers)) of probabilities, in the order of `answers`;
-    - n mappings {answer: probability}; answers left out have probability 0;
-    - n answers as strings; then the probability is 1 for that answer and 0 for every other.
+    """A plain function as a model: it can be explained by every method that only asks.
 
         model = blackbox(lambda images, texts: np.stack([f(images), 1 - f(images)], 1), answers=["yes", "no"])
 
-    It is called once per image size in a batch. `text=False` says that it ignores the texts.
+    Args:
+        fn: `fn(images, texts)` of images (n, H, W, 3) uint8 and n texts, called once per image size in a batch. It
+            returns an array (n, len(answers)) of probabilities, in the order of `answers`; or n mappings {answer:
+            probability}, answers left out having probability 0; or n answers as strings, each then certain.
+        answers: What the columns of an array stand for.
+        name: How tables call it; by default the name of the function.
+        text: False says that it ignores the texts.
+        mechanism: How it reasons, where that is known.
+
+    Returns:
+        A model that answers and scores.
     """
-    shown = name or str(getattr(fn, "__name__", type(fn).__name__))
-    return BlackBox(fn, tuple(answers) if answers is not None else None, shown, text, mechanism)
+    label = name or str(getattr(fn, "__name__", type(fn).__name__))
+    return BlackBox(fn, tuple(answers) if answers is not None else None, label, text, mechanism)
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,18 +61,26 @@ class BlackBox:
 
     @property
     def capabilities(self) -> frozenset[str]:
-        known = {"mechanism"} if self.mechanism else set()
-        return frozenset({"scores"} | known | ({"text"} if self.text else set()))
+        mechanism = {"mechanism"} if self.mechanism else set()
+        return frozenset({"scores"} | mechanism | ({"text"} if self.text else set()))
 
     def answer(self, samples: Sequence[Sample]) -> list[str]:
         return [max(row, key=row.__getitem__) for row in self.probabilities(samples)]
 
-    def score(self, samples: Sequence[Sample], answers: Sequence[str]) -> Values:
+    def score(self, samples: Sequence[Sample], targets: Sequence[TargetLike]) -> Values:
         rows = self.probabilities(samples)
-        for answer in answers:
-            if self.answers is not None and answer not in self.answers:
-                raise BadInput(f"{self.name} answers {', '.join(self.answers)}; it was asked about {answer!r}.")
-        return np.array([row.get(answer, 0.0) for row, answer in zip(rows, answers, strict=True)], dtype=np.float64)
+        return np.array([self._score(row, target) for row, target in zip(rows, targets, strict=True)], np.float64)
+
+    def _score(self, row: Mapping[str, float], target: TargetLike) -> float:
+        answer = whole_answer(target, self.name)
+        contrast = target.contrast if isinstance(target, Target) else None
+        for name in (answer, contrast):
+            if name is not None and self.answers is not None and name not in self.answers:
+                raise BadInput(f"{self.name} answers {', '.join(self.answers)}; it was asked about {name!r}.")
+        if contrast is None:
+            return row.get(answer, 0.0)
+        both = row.get(answer, 0.0) + row.get(contrast, 0.0)
+        return row.get(answer, 0.0) / both if both > 0 else float("nan")  # neither is possible: there is no choice
 
     def probabilities(self, samples: Sequence[Sample]) -> list[Mapping[str, float]]:
         """One mapping answer -> probability per sample; the function is called once per image size."""
@@ -75,8 +90,8 @@ class BlackBox:
             sizes.setdefault(sample.size, []).append(i)
         for members in sizes.values():
             images = np.stack([samples[i].image for i in members])
-            given = self._rows(self.fn(images, [samples[i].text for i in members]), len(members))
-            for i, row in zip(members, given, strict=True):
+            of_size = self._rows(self.fn(images, [samples[i].text for i in members]), len(members))
+            for i, row in zip(members, of_size, strict=True):
                 rows[i] = row
         return rows
 
@@ -108,17 +123,28 @@ def _checked(row: Mapping[str, float], name: str) -> Mapping[str, float]:
 
 @dataclass(frozen=True)
 class BlackBoxRecipe:
-    """`fn` is `package.module:function`, as `blackbox` takes it. It is imported and run: name what you trust."""
+    """A function by name. It is imported and run: name what you trust.
+
+    Attributes:
+        fn: `package.module:function`, as `blackbox` takes it.
+        answers: What the columns of an array that it returns stand for.
+        text: False says that it ignores the texts.
+        version: Raise it when the function changes, so that old rows are not taken for new ones.
+    """
 
     card: ClassVar[Card] = Card(name="blackbox", summary="a Python function of images and texts", kind="model")
     fn: str = ""
     answers: tuple[str, ...] = ()
     text: bool = True
-    version: str = "1"  # raise it when the function changes, so that old rows are not taken for new ones
+    version: str = "1"
 
     @property
     def label(self) -> str:
         return self.fn.rpartition(":")[2] or "blackbox"
+
+    @property
+    def facts(self) -> dict[str, Scalar]:
+        return {"family": "blackbox", "fn": self.fn, "version": self.version}
 
     @property
     def capabilities(self) -> frozenset[str]:

@@ -11,9 +11,11 @@ import numpy as np
 
 from karat.kernel.errors import BadInput, UnknownName
 from karat.kernel.sample import Sample
+from karat.kernel.target import TargetLike
 from karat.kernel.typing import Values
 from karat.models.preprocessing import Preprocessing
 from karat.models.structure import attention_modules, last_layer, prefix_tokens, single_sequence, submodule
+from karat.models.targets import whole_scores
 from karat.models.torch_model import Inputs, Layout
 
 if TYPE_CHECKING:
@@ -30,13 +32,22 @@ def classifier(
     layer: str | None = None,
     mechanism: str | None = None,
 ) -> Classifier:
-    """Wrap a module of timm, torchvision or your own. It is put into evaluation mode.
-
-    `transform` is a `Preprocessing`, or any function from a PIL image to a tensor (torchvision's weights have one); by
-    default what timm says about its model, or 224 px with ImageNet's mean. `labels` name the classes (default: "0",
-    "1", ...). `layer` is what CAMs read (default: `karat.models.structure.last_layer`).
+    """A classifier of timm, torchvision or your own as a model of Karat.
 
         model = classifier(timm.create_model("vit_tiny_patch16_224", pretrained=True), labels=names)
+        model.answer(samples)
+
+    Args:
+        module: Maps pixels (n, 3, H, W) to logits (n, classes). It is put into evaluation mode.
+        transform: From images to pixels: a `Preprocessing`, or any function from a PIL image to a tensor (3, H, W), as
+            torchvision's weights have one. By default what timm says about its model, or 224 px with ImageNet's mean.
+        labels: Names of the classes, in the order of the logits; by default "0", "1", ...
+        name: How tables call it; by default the name of its class.
+        layer: Dotted name of the layer that CAMs read; by default `karat.models.structure.last_layer`.
+        mechanism: How it reasons, where that is known.
+
+    Returns:
+        A model whose answers are labels and which can be looked into.
     """
     if transform is None:
         transform = Preprocessing.of_timm(module) if hasattr(module, "pretrained_cfg") else Preprocessing()
@@ -61,9 +72,9 @@ class Classifier:
 
     @property
     def capabilities(self) -> frozenset[str]:
-        known = {"mechanism"} if self.mechanism else set()
-        seen = {"attention"} if self.attention_layers else set()
-        return frozenset({"scores", "gradients", "activations"} | known | seen)
+        mechanism = {"mechanism"} if self.mechanism else set()
+        attention = {"attention"} if self.attention_layers else set()
+        return frozenset({"scores", "gradients", "activations"} | mechanism | attention)
 
     @cached_property
     def layers(self) -> Mapping[str, str]:
@@ -103,11 +114,13 @@ class Classifier:
             raise BadInput(f"{self.name} gives {logits.shape[-1]} classes; {len(self.labels)} labels were given.")
         return logits if logits.dtype == torch.float64 else logits.float()
 
-    def readout(self, inputs: Inputs, answers: Sequence[str]) -> Tensor:
-        return self._pick(self.logits(inputs), answers)
+    def readout(self, inputs: Inputs, targets: Sequence[TargetLike]) -> Tensor:
+        table = self.logits(inputs)
+        return whole_scores(lambda answers: self._pick(table, answers), targets, self.name, log=False)
 
-    def log_probability(self, inputs: Inputs, answers: Sequence[str]) -> Tensor:
-        return self._pick(self.logits(inputs).log_softmax(-1), answers)
+    def log_probability(self, inputs: Inputs, targets: Sequence[TargetLike]) -> Tensor:
+        table = self.logits(inputs).log_softmax(-1)
+        return whole_scores(lambda answers: self._pick(table, answers), targets, self.name, log=True)
 
     def answer(self, samples: Sequence[Sample]) -> list[str]:
         import torch
@@ -128,11 +141,11 @@ class Classifier:
             for classes, values in zip(best.indices.tolist(), best.values.tolist(), strict=True)
         ]
 
-    def score(self, samples: Sequence[Sample], answers: Sequence[str]) -> Values:
+    def score(self, samples: Sequence[Sample], targets: Sequence[TargetLike]) -> Values:
         import torch
 
         with torch.no_grad():
-            return np.asarray(self.log_probability(self.encode(samples), answers).exp().cpu(), dtype=np.float64)
+            return np.asarray(self.log_probability(self.encode(samples), targets).exp().cpu(), dtype=np.float64)
 
     def layout(self, inputs: Inputs) -> Layout:
         """Patches of a ViT-like module; hierarchical ones and CNNs have no single sequence."""

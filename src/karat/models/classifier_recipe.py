@@ -6,10 +6,13 @@ import re
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+from annotated_types import Ge
 
 from karat.kernel.card import Card
 from karat.kernel.errors import ExtraMissing, UnknownName
+from karat.kernel.typing import Scalar
 from karat.models.classifier import Classifier, classifier
 from karat.models.local_weights import local_weights, read_weights
 from karat.models.preprocessing import Preprocessing
@@ -23,11 +26,18 @@ _TRANSFORMER = re.compile(r"vit|deit|swin|pvt|hiera|beit|cait|eva|xcit|twins|con
 
 @dataclass(frozen=True)
 class ClassifierRecipe:
-    """`architecture` is a name of timm, `torchvision:NAME`, or `transformers:ID` (a hub id or a directory).
+    """An image classifier by name. Images are shown to it as it was trained.
 
-    Weights come from a file (see `karat.models.local_weights`), or, if `pretrained`, from the library's own hub;
-    without either they are random, from `seed`. `labels` name the classes; "imagenet" stands for its 1000. Every model
-    is shown images as it was trained; `size` and `mean`, `std` are for weights that were trained otherwise.
+    Attributes:
+        architecture: A name of timm, `torchvision:NAME`, or `transformers:ID` (a hub id or a directory).
+        weights: A file of weights, see `karat.models.local_weights`.
+        pretrained: Without a file, weights come from the library's own hub; without either they are random, by `seed`.
+        labels: Names of the classes; "imagenet" stands for its 1000.
+        classes: How many there are, where they have no names.
+        layer: What CAMs read; by default `karat.models.structure.last_layer`.
+        size, mean, std: For weights that were trained with other images than the library's.
+        by_order: Pair the tensors of the file with the module's by position instead of name.
+        seed: Of random weights.
     """
 
     card: ClassVar[Card] = Card(
@@ -40,18 +50,28 @@ class ClassifierRecipe:
     weights: str | None = None
     pretrained: bool = False
     labels: tuple[str, ...] | Literal["imagenet"] = ()
-    classes: int | None = None
+    classes: Annotated[int, Ge(1)] | None = None
     layer: str | None = None
-    size: int | None = None
+    size: Annotated[int, Ge(1)] | None = None
     mean: tuple[float, float, float] | None = None
     std: tuple[float, float, float] | None = None
     by_order: bool = False
-    seed: int = 0
+    seed: Annotated[int, Ge(0)] = 0
 
     @property
     def label(self) -> str:
         name = self.architecture.partition(":")[2].rsplit("/", 1)[-1] or self.architecture
         return name if self.weights is None else f"{name}@{Path(self.weights).stem}"
+
+    @property
+    def facts(self) -> dict[str, Scalar]:
+        return {
+            "family": "classifier",
+            "architecture": self.architecture,
+            "weights": self.weights,
+            "pretrained": self.pretrained,
+            "seed": self.seed,
+        }
 
     @property
     def capabilities(self) -> frozenset[str]:
@@ -64,22 +84,23 @@ class ClassifierRecipe:
             return f"2:pretrained={self.pretrained}:seed={self.seed}"
         return f"2:{file_revision(local_weights(self.weights))}"
 
-    @property
     def sees(self) -> str:
-        """How images are shown to the model, for `karat check`; asks the library, not the weights."""
+        """Asks the library, not the weights."""
         if self.architecture.startswith("transformers:"):
-            from karat.models.hub import shown as said
+            from karat.models.hub import describe_preprocessing
 
-            return f"{said(self.architecture[13:])}; here always the whole image"
-        shown = self._changed(self._usual())
-        mean, std = ", ".join(f"{m:g}" for m in shown.mean), ", ".join(f"{s:g}" for s in shown.std)
-        return f"the whole image at {shown.size[0]}×{shown.size[1]} ({shown.interpolation}), mean {mean}, std {std}"
+            return f"{describe_preprocessing(self.architecture[13:])}; here always the whole image"
+        used = self._changed(self._published())
+        mean, std = ", ".join(f"{m:g}" for m in used.mean), ", ".join(f"{s:g}" for s in used.std)
+        return f"the whole image at {used.size[0]}×{used.size[1]} ({used.interpolation}), mean {mean}, std {std}"
 
     def load(self) -> Classifier:
-        module, shown = self._module()
+        module, published = self._module()
         if self.weights is not None:
             read_weights(module, local_weights(self.weights), self.architecture, self.by_order, _renamed(module))
-        return classifier(module, self._changed(shown), labels=self._names or None, name=self.label, layer=self.layer)
+        return classifier(
+            module, self._changed(published), labels=self._names or None, name=self.label, layer=self.layer
+        )
 
     @property
     def _names(self) -> tuple[str, ...]:
@@ -125,7 +146,7 @@ class ClassifierRecipe:
             module.set_input_size((self.size, self.size))
         return module, Preprocessing.of_timm(module)
 
-    def _usual(self) -> Preprocessing:
+    def _published(self) -> Preprocessing:
         """What the library says about the architecture, without building it."""
         if self.architecture.startswith("torchvision:"):
             return _of_torchvision(self.architecture[12:])
@@ -136,9 +157,9 @@ class ClassifierRecipe:
             return Preprocessing()
         return Preprocessing(config.input_size[1:], config.mean, config.std, config.interpolation)
 
-    def _changed(self, shown: Preprocessing) -> Preprocessing:
-        size = shown.size if self.size is None else (self.size, self.size)
-        return replace(shown, size=size, mean=self.mean or shown.mean, std=self.std or shown.std)
+    def _changed(self, published: Preprocessing) -> Preprocessing:
+        size = published.size if self.size is None else (self.size, self.size)
+        return replace(published, size=size, mean=self.mean or published.mean, std=self.std or published.std)
 
 
 def _renamed(module: nn.Module) -> Any:
@@ -150,9 +171,9 @@ def _of_torchvision(name: str) -> Preprocessing:
     """What torchvision's own weights of that name were trained with; the whole image is shown, not a crop."""
     from torchvision.models import get_model_weights
 
-    shown = get_model_weights(name).DEFAULT.transforms()
-    [side] = shown.crop_size
-    return Preprocessing((side, side), tuple(shown.mean), tuple(shown.std), shown.interpolation.value)
+    published = get_model_weights(name).DEFAULT.transforms()
+    [side] = published.crop_size
+    return Preprocessing((side, side), tuple(published.mean), tuple(published.std), published.interpolation.value)
 
 
 def _of_processor(processor: Any) -> Preprocessing:

@@ -3,81 +3,109 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from karat.kernel.errors import BadInput, ExtraMissing, UnknownName
+from karat.kernel.errors import BadInput, Faults, UnknownName
 from karat.kernel.sample import Sample
+from karat.kernel.target import TargetLike
 from karat.kernel.typing import Values
-from karat.models.clip_towers import OpenClipTowers, Towers, TransformersTowers
-from karat.models.hub import load
+from karat.models.clip_towers import OPEN_CLIP, OpenClipTowers, Towers, TransformersTowers, load_open_clip
+from karat.models.hub import DType, load
+from karat.models.keywords import takes
 from karat.models.structure import block_norm, grid_of, prefix_tokens, submodule
+from karat.models.targets import whole_scores
 from karat.models.torch_model import Inputs, Layout
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
 CAPABILITIES = frozenset({"scores", "gradients", "attention", "activations"})
-OPEN_CLIP = "open_clip:"
-_AT_ONCE = 256  # prompts that the text tower reads together
+_PROMPTS_AT_ONCE = 256  # that the text tower reads together
 
 
-def clip(
-    source: str | Path | Any,
-    processor: Any = None,
-    labels: Sequence[str] = (),
-    prompt: str = "{}",
-    name: str | None = None,
-    mechanism: str | None = None,
-    dtype: str = "float32",
-    device: str = "cpu",
-    revision: str | None = None,
-    layer: str | None = None,
-) -> Clip:
-    """A CLIP from a directory, a hub id, "open_clip:ViT-B-32/laion2b_s34b_b79k", or a pair that you have loaded:
-    (module, processor) of transformers, or (module, tokenizer) of open_clip.
+@dataclass(frozen=True, kw_only=True)
+class ClipParameters:
+    """How a CLIP is loaded and asked: keywords of `clip`, fields of a model in a spec.
 
-    `labels` are the classes, `prompt` what is said of them ("a photo of a {}"; semscore2025 says the bare label). The
-    raw score of an answer is its scaled cosine with the image, and needs no labels; probabilities are a softmax over
-    the labels. `layer` is what CAMs read (default: the first norm of the last block of the vision tower).
+    Attributes:
+        labels: The classes, or a text file with one in each line. Probabilities are a softmax over them; raw scores
+            need none.
+        prompt: What is said of a class, {} standing for its label: "a photo of a {}". semscore2025 says the bare label.
+        layer: What CAMs read; by default the first norm of the last block of the vision tower.
+        hub_revision: The commit or tag of a hub id.
+        dtype: Of its weights and of what is computed with them.
+        device: "cpu", "cuda", "cuda:1"; "auto" spreads the layers over what there is.
     """
-    if "{}" not in prompt:
-        raise BadInput(f"the prompt needs a place for the label, {{}}; got {prompt!r}.")
+
+    labels: tuple[str, ...] | str = ()
+    prompt: str = "{}"
+    layer: str | None = None
+    hub_revision: str | None = None
+    dtype: DType = "float32"
+    device: str = "cpu"
+
+    def __post_init__(self) -> None:
+        if "{}" not in self.prompt:
+            raise Faults("clip", [f"prompt: {{}} must stand where the label goes; got {self.prompt!r}"])
+
+
+@takes(ClipParameters)
+def clip(
+    source: str | Path | Any, processor: Any, name: str | None, mechanism: str | None, parameters: ClipParameters
+) -> Clip:
+    """A CLIP as a classifier whose classes are said in words.
+
+        model = clip("openai/clip-vit-base-patch32", labels=["cat", "dog"], prompt="a photo of a {}")
+
+    Args:
+        source: A directory, a hub id, "open_clip:ViT-B-32/laion2b_s34b_b79k", or a loaded module, which is put into
+            evaluation mode.
+        processor: What goes with a loaded module: its processor, or open_clip's tokenizer.
+        name: How tables call it; by default the last part of the path.
+        mechanism: How it reasons, where that is known.
+        parameters: The fields of `ClipParameters`, each as a keyword of its own.
+
+    Returns:
+        A model that can be looked into. The raw score of an answer is its scaled cosine with the image.
+    """
+    return load_clip(source, processor, name, mechanism, parameters)
+
+
+def load_clip(
+    source: str | Path | Any, processor: Any, name: str | None, mechanism: str | None, parameters: ClipParameters
+) -> Clip:
+    """What `clip` does, for parameters that are one object."""
+    parameters = replace(parameters, labels=_read_labels(parameters.labels))
     if isinstance(source, str) and source.startswith(OPEN_CLIP):
         source, name = source.removeprefix(OPEN_CLIP), name or source.removeprefix(OPEN_CLIP)
-        towers: Towers = _open_clip(source, dtype, device)
+        towers: Towers = load_open_clip(source, parameters.dtype, parameters.device)
     elif isinstance(source, str | Path):
         name = name or Path(source).name
-        towers = TransformersTowers(*load("CLIP", "AutoModel", str(source), dtype, device, revision))
+        origin = (str(source), parameters.dtype, parameters.device, parameters.hub_revision)
+        towers = TransformersTowers(*load("CLIP", "AutoModel", *origin))
     elif processor is None:
         raise BadInput("clip(module, processor): a loaded module needs its processor, or open_clip's tokenizer.")
     else:
         own = hasattr(source, "encode_image")
         towers = OpenClipTowers(source, processor) if own else TransformersTowers(source, processor)
     towers.module.eval()
-    if layer is not None:
-        submodule(towers.module, layer)
-    return Clip(towers, tuple(labels), prompt, name or type(towers.module).__name__, mechanism, layer)
+    if parameters.layer is not None:
+        submodule(towers.module, parameters.layer)
+    return Clip(towers, name or type(towers.module).__name__, mechanism, parameters)
 
 
-def _open_clip(source: str, dtype: str, device: str) -> OpenClipTowers:
-    try:
-        import open_clip
-        import torch
-    except ImportError:
-        raise ExtraMissing(f"clip('{OPEN_CLIP}...')", "open_clip_torch", "clip") from None
-    architecture, _, weights = source.partition("/")
-    try:
-        module = open_clip.create_model(architecture, pretrained=weights or None)
-        tokenizer = open_clip.get_tokenizer(architecture)
-    except (OSError, ValueError, RuntimeError) as error:
-        known = ", ".join(open_clip.list_models()[:5])
-        raise BadInput(f"open_clip cannot make {source!r}: {error} It knows {known} and others.") from None
-    return OpenClipTowers(module.to(device, getattr(torch, dtype)), tokenizer)
+def _read_labels(labels: tuple[str, ...] | str) -> tuple[str, ...]:
+    if isinstance(labels, tuple):
+        return labels
+    if not Path(labels).is_file():
+        raise BadInput(f"clip: labels are a list, or a text file with one in each line; no file {labels}.")
+    lines = Path(labels).read_text(encoding="utf-8").split("\n")
+    return tuple(line.strip() for line in lines if line.strip())
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,11 +113,14 @@ class Clip:
     """A `TorchModel` whose classes are said in words. It reads no question. Made by `clip`."""
 
     towers: Towers
-    labels: tuple[str, ...]
-    prompt: str
     name: str
-    mechanism: str | None = None
-    layer: str | None = None
+    mechanism: str | None
+    parameters: ClipParameters
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The classes, read from their file if they stand in one."""
+        return _read_labels(self.parameters.labels)
 
     @property
     def module(self) -> nn.Module:
@@ -108,7 +139,7 @@ class Clip:
         """vision.K are the blocks of the vision tower; vision.last is the norm that CAMs read."""
         blocks = self.towers.blocks
         roles = {f"vision.{k}": block for k, block in enumerate(blocks)}
-        return roles | {"vision.last": self.layer or block_norm(self.module, blocks[-1]) or blocks[-1]}
+        return roles | {"vision.last": self.parameters.layer or block_norm(self.module, blocks[-1]) or blocks[-1]}
 
     @cached_property
     def attention_layers(self) -> tuple[str, ...]:
@@ -123,34 +154,30 @@ class Clip:
         pixels = self.towers.pixels([sample.image for sample in samples])
         frames = [self.towers.frame(*sample.size) for sample in samples]
         known = tuple(frame for frame in frames if frame is not None)
-        shown = known if len(known) == len(frames) else None
-        return Inputs(pixels=pixels.to(example.device, example.dtype), frames=shown)
+        return Inputs(
+            pixels=pixels.to(example.device, example.dtype), frames=known if len(known) == len(frames) else None
+        )
 
     def logits(self, inputs: Inputs, answers: Sequence[str] | None = None) -> Tensor:
         """(n, answers) scaled cosines, by default of all labels."""
         from torch.nn import functional
 
         image = functional.normalize(self.towers.image_features(inputs.pixels), dim=-1)
-        scores: Tensor = self.towers.scale * image.float() @ self._said(answers or self._labels()).float().T
+        scores: Tensor = self.towers.scale * image.float() @ self._text_features(answers or self._labels()).float().T
         return scores
 
-    def readout(self, inputs: Inputs, answers: Sequence[str]) -> Tensor:
+    def readout(self, inputs: Inputs, targets: Sequence[TargetLike]) -> Tensor:
         """Any text may be asked about, whether it is a label or not."""
-        import torch
 
-        distinct = list(dict.fromkeys(answers))
-        place = torch.tensor([distinct.index(answer) for answer in answers], device=inputs.pixels.device)
-        return self.logits(inputs, distinct).gather(1, place[:, None])[:, 0]
+        def score(answers: Sequence[str]) -> Tensor:
+            distinct = list(dict.fromkeys(answers))
+            return _columns(self.logits(inputs, distinct), distinct, answers)
 
-    def log_probability(self, inputs: Inputs, answers: Sequence[str]) -> Tensor:
-        import torch
+        return whole_scores(score, targets, self.name, log=False)
 
-        labels = self._labels()
-        for answer in answers:
-            if answer not in labels:
-                raise UnknownName("label", answer, labels)
-        place = torch.tensor([labels.index(answer) for answer in answers], device=inputs.pixels.device)
-        return self.logits(inputs).log_softmax(-1).gather(1, place[:, None])[:, 0]
+    def log_probability(self, inputs: Inputs, targets: Sequence[TargetLike]) -> Tensor:
+        labels, table = self._labels(), self.logits(inputs).log_softmax(-1)
+        return whole_scores(lambda answers: _columns(table, labels, answers), targets, self.name, log=True)
 
     def answer(self, samples: Sequence[Sample]) -> list[str]:
         import torch
@@ -171,11 +198,11 @@ class Clip:
             for places, values in zip(best.indices.tolist(), best.values.tolist(), strict=True)
         ]
 
-    def score(self, samples: Sequence[Sample], answers: Sequence[str]) -> Values:
+    def score(self, samples: Sequence[Sample], targets: Sequence[TargetLike]) -> Values:
         import torch
 
         with torch.no_grad():
-            return np.asarray(self.log_probability(self.encode(samples), answers).exp().cpu(), dtype=np.float64)
+            return np.asarray(self.log_probability(self.encode(samples), targets).exp().cpu(), dtype=np.float64)
 
     def layout(self, inputs: Inputs) -> Layout:
         """Patches, after the class token if there is one, which then is what is read."""
@@ -191,19 +218,30 @@ class Clip:
             raise BadInput(f"{self.name}: no labels to choose from; give clip(..., labels=[...]).")
         return self.labels
 
-    def _said(self, answers: Sequence[str]) -> Tensor:
-        """(answers, width) text features of length 1; every prompt is read once."""
+    def _text_features(self, answers: Sequence[str]) -> Tensor:
+        """(answers, width) of length 1; every prompt is read once."""
         import torch
         from torch.nn import functional
 
-        new = [answer for answer in dict.fromkeys(answers) if answer not in self._heard]
-        for start in range(0, len(new), _AT_ONCE):
-            some = new[start : start + _AT_ONCE]
+        new = [answer for answer in dict.fromkeys(answers) if answer not in self._features_read]
+        for start in range(0, len(new), _PROMPTS_AT_ONCE):
+            some = new[start : start + _PROMPTS_AT_ONCE]
             with torch.no_grad():
-                read = self.towers.text_features([self.prompt.format(answer) for answer in some])
-            self._heard.update(zip(some, functional.normalize(read, dim=-1), strict=True))
-        return torch.stack([self._heard[answer] for answer in answers])
+                features = self.towers.text_features([self.parameters.prompt.format(answer) for answer in some])
+            self._features_read.update(zip(some, functional.normalize(features, dim=-1), strict=True))
+        return torch.stack([self._features_read[answer] for answer in answers])
 
     @cached_property
-    def _heard(self) -> dict[str, Tensor]:
+    def _features_read(self) -> dict[str, Tensor]:
         return {}
+
+
+def _columns(table: Tensor, labels: Sequence[str], answers: Sequence[str]) -> Tensor:
+    """(n,) of a table (n, labels), the entry of each row's answer."""
+    import torch
+
+    for answer in answers:
+        if answer not in labels:
+            raise UnknownName("label", answer, labels)
+    columns = torch.tensor([labels.index(answer) for answer in answers], device=table.device)
+    return table.gather(1, columns[:, None])[:, 0]

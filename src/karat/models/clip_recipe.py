@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
 from karat.kernel.card import Card
 from karat.kernel.errors import BadInput, ExtraMissing, UnknownName
-from karat.models.clip import CAPABILITIES, OPEN_CLIP, Clip, clip
-from karat.models.clip_towers import OPENAI_MEAN, OPENAI_STD
-from karat.models.hub import shown, weights_revision
+from karat.kernel.typing import Scalar
+from karat.models.clip import CAPABILITIES, Clip, ClipParameters, load_clip
+from karat.models.clip_towers import OPEN_CLIP, OPENAI_MEAN, OPENAI_STD
+from karat.models.hub import describe_preprocessing, weights_revision
 
 
 @dataclass(frozen=True)
-class ClipRecipe:
-    """`path` is a directory, a hub id or "open_clip:ARCHITECTURE/WEIGHTS"; `labels` the classes, or a text file with
-    one in each line."""
+class ClipRecipe(ClipParameters):
+    """A CLIP by name. `path` is a directory, a hub id or "open_clip:ARCHITECTURE/WEIGHTS"."""
 
     card: ClassVar[Card] = Card(
         name="clip",
@@ -26,16 +25,14 @@ class ClipRecipe:
         extra="vlm",
     )
     path: str = ""
-    labels: tuple[str, ...] | str = ()
-    prompt: str = "{}"
-    layer: str | None = None
-    hub_revision: str | None = None
-    dtype: str = "float32"
-    device: str = "cpu"
 
     @property
     def label(self) -> str:
         return Path(self.path.removeprefix(OPEN_CLIP)).name or "clip"
+
+    @property
+    def facts(self) -> dict[str, Scalar]:
+        return {"family": "clip", "path": self.path, "dtype": self.dtype, "prompt": self.prompt}
 
     @property
     def capabilities(self) -> frozenset[str]:
@@ -47,33 +44,18 @@ class ClipRecipe:
         content = Path(listed).read_text(encoding="utf-8") if listed and Path(listed).is_file() else ""
         return weights_revision(self.path, self.hub_revision, self.dtype + content)
 
-    @property
     def sees(self) -> str:
-        """How images are shown to the model, for `karat check`."""
-        return _seen(self.path) if self.path.startswith(OPEN_CLIP) else shown(self.path, self.hub_revision)
+        if self.path.startswith(OPEN_CLIP):
+            return _open_clip_preprocessing(self.path)
+        return describe_preprocessing(self.path, self.hub_revision)
 
     def load(self) -> Clip:
         if not self.path:
             raise BadInput("clip: give `path`, a directory, a hub id or open_clip:ARCHITECTURE/WEIGHTS.")
-        labels: Sequence[str] = self.labels
-        if isinstance(labels, str):
-            if not Path(labels).is_file():
-                raise BadInput(f"clip: labels are a list, or a text file with one in each line; no file {labels}.")
-            labels = Path(labels).read_text(encoding="utf-8").split("\n")
-            labels = [line.strip() for line in labels if line.strip()]
-        return clip(
-            self.path,
-            labels=labels,
-            prompt=self.prompt,
-            name=self.label,
-            dtype=self.dtype,
-            device=self.device,
-            revision=self.hub_revision,
-            layer=self.layer,
-        )
+        return load_clip(self.path, None, self.label, None, self)
 
 
-def _seen(source: str) -> str:
+def _open_clip_preprocessing(source: str) -> str:
     """What open_clip's table of weights says, without the weights."""
     try:
         import open_clip

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
-from karat.kernel.errors import BadInput
+from karat.kernel.errors import BadInput, ExtraMissing
 from karat.kernel.typing import Image
 from karat.models.preprocessing import Preprocessing, image_frame
 from karat.models.torch_model import Frame
@@ -15,6 +15,7 @@ from karat.models.torch_model import Frame
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
+OPEN_CLIP = "open_clip:"
 OPENAI_MEAN, OPENAI_STD = (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)
 
 
@@ -96,12 +97,12 @@ class TransformersTowers:
     def text_features(self, texts: Sequence[str]) -> Tensor:
         # SigLIP was trained on padded text only, and has no mask for it.
         padding = "max_length" if self.module.config.model_type.startswith("siglip") else True
-        read = self.processor.tokenizer(list(texts), padding=padding, truncation=True, return_tensors="pt")
+        encoded = self.processor.tokenizer(list(texts), padding=padding, truncation=True, return_tensors="pt")
         device = next(self.module.parameters()).device
-        given = {name: read[name].to(device) for name in ("input_ids", "attention_mask") if name in read}
+        tokens = {name: encoded[name].to(device) for name in ("input_ids", "attention_mask") if name in encoded}
         if padding == "max_length":
-            given.pop("attention_mask", None)
-        return _pooled(self.module.get_text_features(**given))
+            tokens.pop("attention_mask", None)
+        return _pooled(self.module.get_text_features(**tokens))
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,15 +160,33 @@ class OpenClipTowers:
         return int((height // tall) * (width // wide))
 
     def image_features(self, pixels: Tensor) -> Tensor:
-        found: Tensor = self.module.encode_image(pixels)
-        return found
+        features: Tensor = self.module.encode_image(pixels)
+        return features
 
     def text_features(self, texts: Sequence[str]) -> Tensor:
-        found: Tensor = self.module.encode_text(self.tokenizer(list(texts)).to(next(self.module.parameters()).device))
-        return found
+        tokens = self.tokenizer(list(texts)).to(next(self.module.parameters()).device)
+        features: Tensor = self.module.encode_text(tokens)
+        return features
+
+
+def load_open_clip(source: str, dtype: str, device: str) -> OpenClipTowers:
+    """`source` is ARCHITECTURE/WEIGHTS; without weights they are random."""
+    try:
+        import open_clip
+        import torch
+    except ImportError:
+        raise ExtraMissing(f"clip('{OPEN_CLIP}...')", "open_clip_torch", "clip") from None
+    architecture, _, weights = source.partition("/")
+    try:
+        module = open_clip.create_model(architecture, pretrained=weights or None)
+        tokenizer = open_clip.get_tokenizer(architecture)
+    except (OSError, ValueError, RuntimeError) as error:
+        known = ", ".join(open_clip.list_models()[:5])
+        raise BadInput(f"open_clip cannot make {source!r}: {error} It knows {known} and others.") from None
+    return OpenClipTowers(module.to(device, getattr(torch, dtype)), tokenizer)
 
 
 def _pooled(output: Any) -> Tensor:
     """Older releases give the tensor itself."""
-    found: Tensor = getattr(output, "pooler_output", output)
-    return found
+    features: Tensor = getattr(output, "pooler_output", output)
+    return features

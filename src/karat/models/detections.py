@@ -54,7 +54,7 @@ def box_of(answer: str) -> Corners | None:
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class Detections:
     """All detections of one image: `boxes` (k, 4) as shares within [0, 1], `classes` (k,), `scores` (k,) with their
     gradient."""
 
@@ -87,7 +87,7 @@ def iou(boxes: Tensor, box: Tensor) -> Tensor:
     return both / (areas[0] + areas[1] - both).clamp(min=1e-12)
 
 
-def find(module: nn.Module, pixels: Tensor) -> list[Found]:
+def detect(module: nn.Module, pixels: Tensor) -> list[Detections]:
     """One forward pass of a detector of torchvision, or of transformers' DETR family."""
     config: Any = getattr(module, "config", None)
     if config is not None:
@@ -100,10 +100,10 @@ def find(module: nn.Module, pixels: Tensor) -> list[Found]:
             f"{type(module).__name__} must map a list of images to a list of {{boxes, labels, scores}}, as those "
             "of torchvision do in evaluation mode, or be a detector of transformers."
         )
-    return [Found((one["boxes"] / sides).clamp(0, 1), one["labels"], one["scores"]) for one in outputs]
+    return [Detections((one["boxes"] / sides).clamp(0, 1), one["labels"], one["scores"]) for one in outputs]
 
 
-def _of_queries(output: Any, named: int) -> list[Found]:
+def _of_queries(output: Any, named: int) -> list[Detections]:
     """Every query is a detection of its best class. Where the head has a class more than it names, the last is "none"
     (DETR, YOLOS: softmax); else classes are told apart one by one (Deformable, Conditional, RT-DETR: sigmoid)."""
     import torch
@@ -113,4 +113,4 @@ def _of_queries(output: Any, named: int) -> list[Found]:
     scores, classes = probabilities.max(-1)
     centre, half = boxes[..., :2], boxes[..., 2:] / 2
     corners = torch.cat([centre - half, centre + half], -1).clamp(0, 1)
-    return [Found(*one) for one in zip(corners, classes, scores, strict=True)]
+    return [Detections(*one) for one in zip(corners, classes, scores, strict=True)]

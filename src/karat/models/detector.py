@@ -6,25 +6,24 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from karat.kernel.card import Card
-from karat.kernel.errors import BadInput, ExtraMissing, UnknownName
+from karat.kernel.errors import UnknownName
 from karat.kernel.sample import Sample
+from karat.kernel.target import Target, TargetLike, whole_answer
 from karat.kernel.typing import Values
-from karat.models.detections import NOTHING, Detection, box_of, find, label_of
-from karat.models.local_weights import local_weights, read_weights
+from karat.models.detections import NOTHING, Detection, box_of, detect, label_of
 from karat.models.preprocessing import IMAGENET_MEAN, IMAGENET_STD, Preprocessing
 from karat.models.structure import submodule
+from karat.models.targets import whole_scores
 from karat.models.torch_model import Inputs, Layout
-from karat.models.weights import file_revision
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-    from karat.models.detections import Found
+    from karat.models.detections import Detections
 
 __all__ = ["NOTHING", "Detection", "Detector", "detector", "label_of"]
 _AS_IT_IS = Preprocessing(mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0), interpolation="bilinear")
@@ -38,12 +37,22 @@ def detector(
     name: str | None = None,
     layer: str | None = None,
 ) -> Detector:
-    """Wrap a detector of torchvision (FCOS, SSD, RetinaNet, Faster R-CNN...) or transformers (DETR, YOLOS, RT-DETR...).
+    """A detector of torchvision (FCOS, SSD, Faster R-CNN...) or transformers (DETR, YOLOS, RT-DETR...) as a model.
 
-    It is put into evaluation mode. torchvision's detectors normalise and resize by themselves, so `transform` only
-    brings images to one size (224 by default); those of transformers get ImageNet's mean. `labels` name the classes by
-    number (default: what transformers' config says, else COCO's 91). An answer is a class with its box, see
-    `karat.models.detections.Detection`. `layer` is what CAMs read.
+        model = detector(torchvision.models.detection.ssd300_vgg16(weights="DEFAULT"))
+        model.answer(samples)  # ["dog @ 120,30,500,872", ...]
+
+    Args:
+        module: The detector. It is put into evaluation mode.
+        transform: From images to pixels. torchvision's detectors normalise and resize by themselves, so by default
+            images are only brought to 224 px; those of transformers get ImageNet's mean as well.
+        labels: Names of the classes by number; by default what transformers' config says, else COCO's 91.
+        name: How tables call it; by default the name of its class.
+        layer: Dotted name of the layer that CAMs read; by default the last stage of the backbone.
+
+    Returns:
+        A model whose answers are a class with its box (`karat.models.detections.Detection`) and which can be looked
+        into.
     """
     module.eval()
     config: Any = getattr(module, "config", None)
@@ -95,23 +104,35 @@ class Detector:
         pixels = self.transform([sample.image for sample in samples]).to(example.device, example.dtype)
         return Inputs(pixels=pixels, frames=tuple(self.transform.frame(*sample.size) for sample in samples))
 
-    def readout(self, inputs: Inputs, answers: Sequence[str]) -> Tensor:
+    def readout(self, inputs: Inputs, targets: Sequence[TargetLike]) -> Tensor:
         """The score of the detection of the same class that overlaps each answer's box best."""
-        return self._scores(inputs, answers, overlap=0.0)
+        detections = detect(self.module, inputs.pixels)
+        return whole_scores(lambda answers: self._scores(detections, answers, 0.0), targets, self.name, log=False)
 
-    def log_probability(self, inputs: Inputs, answers: Sequence[str]) -> Tensor:
+    def log_probability(self, inputs: Inputs, targets: Sequence[TargetLike]) -> Tensor:
         """Of finding the same thing: same class, boxes that overlap by half."""
-        return self._scores(inputs, answers, overlap=0.5).clamp(min=1e-12).log()
+        detections = detect(self.module, inputs.pixels)
+
+        def score(answers: Sequence[str]) -> Tensor:
+            return self._scores(detections, answers, overlap=0.5).clamp(min=1e-12).log()
+
+        return whole_scores(score, targets, self.name, log=True)
 
     def answer(self, samples: Sequence[Sample]) -> list[str]:
         """The surest detection of each image, or "nothing"."""
         return [best[0].answer if best else NOTHING for best in self.detect(samples, 1)]
 
-    def score(self, samples: Sequence[Sample], answers: Sequence[str]) -> Values:
+    def score(self, samples: Sequence[Sample], targets: Sequence[TargetLike]) -> Values:
         import torch
 
         with torch.no_grad():
-            return np.asarray(self._scores(self.encode(samples), answers, 0.5).cpu(), dtype=np.float64)
+            inputs = self.encode(samples)
+            if any(isinstance(target, Target) and target.contrast for target in targets):
+                probabilities = self.log_probability(inputs, targets).exp()
+            else:  # exactly 0 where nothing is found, which has no logarithm
+                answers = [whole_answer(target, self.name) for target in targets]
+                probabilities = self._scores(detect(self.module, inputs.pixels), answers, 0.5)
+            return np.asarray(probabilities.cpu(), dtype=np.float64)
 
     def ranking(self, samples: Sequence[Sample], top: int) -> list[list[tuple[str, float]]]:
         return [[(one.answer, one.score) for one in best] for best in self.detect(samples, top)]
@@ -121,25 +142,22 @@ class Detector:
         import torch
 
         with torch.no_grad():
-            found = find(self.module, self.encode(samples).pixels)
-        return [self._best(one, top) for one in found]
+            detections = detect(self.module, self.encode(samples).pixels)
+        return [self._best(of_image, top) for of_image in detections]
 
     def layout(self, inputs: Inputs) -> Layout:
         return Layout(None, None, None, None)
 
-    def _best(self, found: Found, top: int) -> list[Detection]:
-        order = found.scores.argsort(descending=True)[:top].tolist()
-        return [
-            Detection(self.labels[int(found.classes[k])], float(found.scores[k]), tuple(found.boxes[k].tolist()))
-            for k in order
-        ]
+    def _best(self, detections: Detections, top: int) -> list[Detection]:
+        classes, scores, boxes = detections.classes, detections.scores, detections.boxes
+        order = scores.argsort(descending=True)[:top].tolist()
+        return [Detection(self.labels[int(classes[k])], float(scores[k]), tuple(boxes[k].tolist())) for k in order]
 
-    def _scores(self, inputs: Inputs, answers: Sequence[str], overlap: float) -> Tensor:
+    def _scores(self, detections: Sequence[Detections], answers: Sequence[str], overlap: float) -> Tensor:
         import torch
 
-        found = find(self.module, inputs.pixels)
-        wanted = [(self._number(answer), box_of(answer)) for answer in answers]
-        return torch.stack([one.score(*want, overlap) for one, want in zip(found, wanted, strict=True)])
+        boxes = [(self._number(answer), box_of(answer)) for answer in answers]
+        return torch.stack([each.score(*box, overlap) for each, box in zip(detections, boxes, strict=True)])
 
     def _number(self, answer: str) -> int:
         label = label_of(answer)
@@ -159,93 +177,3 @@ def _last_stage(module: nn.Module) -> str | None:
                 parts = list(known[name]._modules)
                 return name if stage == "layer4" or not parts else f"{name}.{parts[-1]}"
     return None
-
-
-@dataclass(frozen=True)
-class DetectorRecipe:
-    """`architecture` is `torchvision:NAME`, or `transformers:ID` with a hub id or a directory. Weights come from a
-    file (.safetensors, or torchvision's .pth), or, if `pretrained`, from the library's hub; else they are random."""
-
-    card: ClassVar[Card] = Card(
-        "detector", "an object detector of torchvision or transformers", "model", extra="vision"
-    )
-    architecture: str = "torchvision:fasterrcnn_resnet50_fpn"
-    weights: str | None = None
-    pretrained: bool = False
-    size: int = 224
-    layer: str | None = None
-    seed: int = 0
-
-    @property
-    def label(self) -> str:
-        return self.architecture.partition(":")[2].rsplit("/", 1)[-1] or self.architecture
-
-    @property
-    def capabilities(self) -> frozenset[str]:
-        return frozenset({"scores", "gradients", "activations", "boxes"})
-
-    @property
-    def revision(self) -> str:
-        if self.weights is None:
-            return f"1:pretrained={self.pretrained}:seed={self.seed}"
-        return f"1:{file_revision(local_weights(self.weights))}"
-
-    @property
-    def sees(self) -> str:
-        """How images are shown to the model, for `karat check`; asks the architecture, not the weights."""
-        library, _, name = self.architecture.partition(":")
-        if library == "transformers":
-            from karat.models.hub import shown
-
-            return f"{shown(name)}; here at {self.size}×{self.size}"
-        import torch
-
-        with torch.device("meta"):
-            inside: Any = self._architecture(name).transform
-        side = inside.min_size[-1]  # of a square image
-        mean, std = (", ".join(f"{value:.4g}" for value in values) for values in (inside.image_mean, inside.image_std))
-        return f"the whole image at {self.size}×{self.size}, by itself resized to {side}×{side}, mean {mean}, std {std}"
-
-    def load(self) -> Detector:
-        library, _, name = self.architecture.partition(":")
-        if library == "transformers":
-            from karat.models.hub import load
-
-            module, processor = load("detector", "AutoModelForObjectDetection", name)
-            mean, std = tuple(processor.image_mean), tuple(processor.image_std)
-            shown = Preprocessing((self.size, self.size), mean, std, "bilinear")
-            return detector(module, shown, name=self.label, layer=self.layer)
-        if library != "torchvision":
-            raise BadInput(f"detector: architecture is torchvision:NAME or transformers:ID; got {self.architecture!r}.")
-        module = self._torchvision(name)
-        return detector(
-            module,
-            Preprocessing((self.size, self.size), (0, 0, 0), (1, 1, 1), "bilinear"),
-            None,
-            self.label,
-            self.layer,
-        )
-
-    def _torchvision(self, name: str) -> Any:
-        module = self._architecture(name)
-        if self.weights is not None:
-            read_weights(module, local_weights(self.weights), self.architecture)
-        elif self.pretrained:
-            import torch
-            from torchvision import models
-
-            url = models.get_model_weights(name).DEFAULT.url
-            module.load_state_dict(torch.hub.load_state_dict_from_url(url, weights_only=True, map_location="cpu"))
-        return module
-
-    def _architecture(self, name: str) -> Any:
-        """The module with random weights."""
-        try:
-            import torch
-            from torchvision import models
-        except ImportError as error:
-            raise ExtraMissing("the detector model", error.name or "torch", "vision") from None
-        if name not in models.list_models(module=models.detection):
-            raise UnknownName("torchvision detector", name, models.list_models(module=models.detection))
-        torch.manual_seed(self.seed)
-        return models.get_model(name, weights=None, weights_backbone=None)

@@ -7,12 +7,12 @@ import importlib.util
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from karat.kernel.errors import BadInput, ExtraMissing
 
-DTYPES = ("float32", "bfloat16", "float16", "float64")
-QUANTISED = ("8bit", "4bit")
+DType = Literal["float32", "bfloat16", "float16", "float64"]
+Quantisation = Literal["8bit", "4bit"]
 _GATED = ("gated", "401", "403", "restricted", "not authorized", "unauthorized")
 _ABSENT = ("not a local folder", "not a valid model identifier", "couldn't connect", "cannot find", "offline", "404")
 
@@ -21,10 +21,10 @@ def load(
     what: str,
     model_class: str,
     source: str,
-    dtype: str = "float32",
+    dtype: DType = "float32",
     device: str = "cpu",
     revision: str | None = None,
-    quantised: str | None = None,
+    quantised: Quantisation | None = None,
 ) -> tuple[Any, Any]:
     """(module, processor). `what` it is for messages; `model_class` is one of transformers' Auto classes.
 
@@ -37,8 +37,6 @@ def load(
         from safetensors import SafetensorError
     except ImportError as error:
         raise ExtraMissing(f"{what}()", error.name or "transformers", "vlm") from None
-    if dtype not in DTYPES:
-        raise BadInput(f"dtype is one of {', '.join(DTYPES)}; got {dtype!r}.")
     options: dict[str, Any] = {"dtype": getattr(torch, dtype)}
     if quantised is not None:
         options["quantization_config"] = _quantisation(what, quantised)
@@ -48,7 +46,7 @@ def load(
         options["device_map"] = "auto" if device == "auto" else {"": device}
     try:
         processor = transformers.AutoProcessor.from_pretrained(source, revision=revision, trust_remote_code=False)
-        with _bars(shown=not Path(source).is_dir()):  # what is here already is read in a moment
+        with _progress_bars(visible=not Path(source).is_dir()):  # what is here already is read in a moment
             loaded: Any = getattr(transformers, model_class).from_pretrained(
                 source,
                 revision=revision,
@@ -71,7 +69,7 @@ def load(
     return module.eval(), processor
 
 
-def shown(source: str, revision: str | None = None) -> str:
+def describe_preprocessing(source: str, revision: str | None = None) -> str:
     """How the image processor of a directory, or of a hub id that was downloaded before, shows images to its model. No
     network is asked: this is for `karat check`."""
     try:
@@ -105,12 +103,12 @@ def weights_revision(path: str, hub_revision: str | None, salt: str) -> str:
 
 
 @contextmanager
-def _bars(shown: bool) -> Iterator[None]:
+def _progress_bars(visible: bool) -> Iterator[None]:
     """With or without the progress bars of transformers."""
     from transformers.utils import logging
 
     before = logging.is_progress_bar_enabled()
-    if not shown:
+    if not visible:
         logging.disable_progress_bar()
     try:
         yield
@@ -119,11 +117,9 @@ def _bars(shown: bool) -> Iterator[None]:
             logging.enable_progress_bar()
 
 
-def _quantisation(what: str, quantised: str) -> Any:
+def _quantisation(what: str, quantised: Quantisation) -> Any:
     from transformers import BitsAndBytesConfig
 
-    if quantised not in QUANTISED:
-        raise BadInput(f"quantised is one of {', '.join(QUANTISED)} or nothing; got {quantised!r}.")
     if importlib.util.find_spec("bitsandbytes") is None:
         raise ExtraMissing(f"{what}() with {quantised} weights", "bitsandbytes", "gpu")
     return BitsAndBytesConfig(load_in_8bit=quantised == "8bit", load_in_4bit=quantised == "4bit")
@@ -131,11 +127,11 @@ def _quantisation(what: str, quantised: str) -> Any:
 
 def _reason(what: str, source: str, error: Exception) -> str:
     """One line: what went wrong, and how to get what is missing."""
-    said = _line(error)
-    lower = said.lower()
+    reason = _line(error)
+    lower = reason.lower()
     start = f"cannot load a {what} from {source}"
     if Path(source).is_dir():
-        return f"{start}: {said}"
+        return f"{start}: {reason}"
     if source.count("/") > 1 or source.startswith((".", "/", "~")):
         return f"{start}: there is no such directory."
     if any(sign in lower for sign in _GATED):
@@ -148,7 +144,7 @@ def _reason(what: str, source: str, error: Exception) -> str:
             f"{start}: there is no such directory, and the hub has no such id or cannot be reached. Where there is a "
             f"network, `hf download {source} --local-dir DIR`; then give DIR."
         )
-    return f"{start}: {said}"
+    return f"{start}: {reason}"
 
 
 def _line(error: Exception) -> str:

@@ -46,8 +46,8 @@ class Preprocessing:
         """Pixels (n, 3, height, width), float32."""
         import torch
 
-        shown = np.stack([self._shown(image) for image in images])
-        pixels = torch.from_numpy(shown).permute(0, 3, 1, 2).float() / 255
+        resized = np.stack([self._resized_image(image) for image in images])
+        pixels = torch.from_numpy(resized).permute(0, 3, 1, 2).float() / 255
         return (pixels - torch.tensor(self.mean)[:, None, None]) / torch.tensor(self.std)[:, None, None]
 
     def frame(self, height: int, width: int) -> Frame:
@@ -64,7 +64,7 @@ class Preprocessing:
         scale = max(self.size[0] / height, self.size[1] / width) / self.crop
         return max(round(height * scale), self.size[0]), max(round(width * scale), self.size[1])
 
-    def _shown(self, image: Image) -> Image:
+    def _resized_image(self, image: Image) -> Image:
         from PIL import Image as Pillow
 
         if image.ndim != 3 or image.shape[2] != 3 or image.dtype != np.uint8:

@@ -8,11 +8,12 @@ same place in all.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cached_property
 from typing import Any
 
 from karat.kernel.errors import BadInput
 from karat.kernel.sample import split_words
+from karat.kernel.typing import Span
 
 _MARK = "\u2045question\u2046"  # no template and no question holds it
 PLAIN = "USER: {image}\n{question} ASSISTANT:"  # LLaVA 1.5's, for processors that carry no template
@@ -28,6 +29,14 @@ class Encoded:
     words: tuple[tuple[int, int], ...]
 
 
+@dataclass(frozen=True)
+class Spoken:
+    """A text as a model would generate it: token numbers, and the characters of the text that each covers."""
+
+    numbers: tuple[int, ...]
+    spans: tuple[Span, ...]
+
+
 @dataclass(frozen=True, eq=False)
 class Prompt:
     """`tokenizer` is a fast one (it tells which characters a token covers)."""
@@ -37,10 +46,10 @@ class Prompt:
     after: str
 
     @staticmethod
-    def of(processor: Any, image_token: str, shown: str, suffix: str = "") -> Prompt:
+    def of(processor: Any, image_token: str, image: str, suffix: str = "") -> Prompt:
         """The template of a processor, taken apart at the question.
 
-        `image_token` is what the template writes for an image, `shown` what the processor makes of it. `suffix` is an
+        `image_token` is what the template writes for an image, `image` what the processor makes of it. `suffix` is an
         instruction that follows every question and is no part of it.
         """
         tokenizer = processor.tokenizer
@@ -59,7 +68,7 @@ class Prompt:
                 f"the chat template must show the question and one {image_token!r}; it gives {whole!r}. Put the image "
                 "token into the processor's chat_template."
             )
-        before, after = (part.replace(image_token, shown) for part in (before, after))
+        before, after = (part.replace(image_token, image) for part in (before, after))
         return Prompt(tokenizer, before, suffix + after)
 
     def encode(self, question: str) -> Encoded:
@@ -81,21 +90,29 @@ class Prompt:
             tuple(numbers[:head]), tuple(numbers[head:tail]), tuple(numbers[tail:]), _words_in(question, covered)
         )
 
-    def answer(self, answer: str) -> tuple[int, ...]:
-        """Tokens of an answer as it would be generated: tokenised after the end of the prompt, not alone."""
-        return _answer_tokens(self, answer)
+    def spoken(self, text: str) -> Spoken:
+        """An answer as it would be generated: tokenised after the end of the prompt, not alone."""
+        if text not in self._spoken:
+            self._spoken[text] = self._tokenised(text)
+        return self._spoken[text]
 
+    def _tokenised(self, text: str) -> Spoken:
+        prompt = self.after + ("" if self.after[-1:].isspace() else " ")
+        ending = self.tokenizer(self.after, add_special_tokens=False)["input_ids"]
+        whole = self.tokenizer(prompt + text, add_special_tokens=False, return_offsets_mapping=True)
+        start, skipped = len(prompt), len(ending)
+        if whole["input_ids"][:skipped] != ending:  # the answer would change how the prompt is cut
+            whole = self.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
+            start = skipped = 0
+        numbers, spans = whole["input_ids"][skipped:], whole["offset_mapping"][skipped:]
+        if not numbers:
+            raise BadInput(f"the answer {text!r} has no tokens.")
+        return Spoken(tuple(numbers), tuple((max(a - start, 0), max(b - start, 0)) for a, b in spans))
 
-@cache
-def _answer_tokens(prompt: Prompt, answer: str) -> tuple[int, ...]:
-    gap = "" if prompt.after[-1:].isspace() else " "
-    shown = prompt.tokenizer(prompt.after, add_special_tokens=False)["input_ids"]
-    whole = prompt.tokenizer(prompt.after + gap + answer, add_special_tokens=False)["input_ids"]
-    alone = prompt.tokenizer(answer, add_special_tokens=False)["input_ids"]
-    numbers = tuple(whole[len(shown) :]) if whole[: len(shown)] == shown else tuple(alone)
-    if not numbers:
-        raise BadInput(f"the answer {answer!r} has no tokens.")
-    return numbers
+    @cached_property
+    def _spoken(self) -> dict[str, Spoken]:
+        """Answers so far: few, and asked about again and again."""
+        return {}
 
 
 def _words_in(question: str, covered: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:

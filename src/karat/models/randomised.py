@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, is_dataclass, replace
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
+from annotated_types import Ge, Gt, Le
 
 from karat.kernel.card import Card
 from karat.kernel.errors import BadInput
 from karat.kernel.identity import generator
 from karat.kernel.roles import Model, ModelRecipe
+from karat.kernel.typing import Scalar
+from karat.models.torch_model import TorchModel
 
 How = Literal["cascading", "independent"]
 _MARK = " randomised ("
@@ -24,9 +27,16 @@ def intact(label: str) -> str | None:
 
 @dataclass(frozen=True)
 class Randomised:
-    """`of` names the model. Entries of its weight tensors change places, tensor by tensor, so that their distribution
-    stays. cascading: the last `share` of the tensors, from the answer back (Adebayo et al. 2018); independent: the one
-    tensor at that share of the way from the answer back, and nothing else. Normalisation layers are left alone."""
+    """A model whose weights were shuffled: the entries of a tensor change places, so that their distribution stays.
+    Normalisation layers are left alone.
+
+    Attributes:
+        of: Names the model.
+        how: cascading: the last `share` of the tensors, from the answer back (Adebayo et al. 2018); independent: the
+            one tensor at that share of the way from the answer back, and nothing else.
+        share: Above 0 and at most 1.
+        seed: Of the shuffle.
+    """
 
     card: ClassVar[Card] = Card(
         name="randomised",
@@ -38,12 +48,8 @@ class Randomised:
 
     of: str = "gridprog.pure"
     how: How = "cascading"
-    share: float = 1.0
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if not 0 < self.share <= 1:
-            raise BadInput(f"randomised: share is above 0 and at most 1; got {self.share}.")
+    share: Annotated[float, Gt(0), Le(1)] = 1.0
+    seed: Annotated[int, Ge(0)] = 0
 
     @property
     def _recipe(self) -> ModelRecipe:
@@ -56,6 +62,12 @@ class Randomised:
         return f"{self._recipe.label}{_MARK}{self.how} {self.share:g})"
 
     @property
+    def facts(self) -> dict[str, Scalar]:
+        """Those of the model, and what was done to it; `of` is the label of the model as it was."""
+        shuffle: dict[str, Scalar] = {"of": self._recipe.label, "shuffled": self.how, "share": self.share}
+        return {**self._recipe.facts, **shuffle, "shuffle_seed": self.seed}
+
+    @property
     def capabilities(self) -> frozenset[str]:
         return self._recipe.capabilities
 
@@ -65,11 +77,11 @@ class Randomised:
 
     def load(self) -> Model:
         model = self._recipe.load()
-        module = getattr(model, "module", None)
-        if module is None:
+        if not isinstance(model, TorchModel):
             raise BadInput(f"randomised needs a model with weights; {self.of} has none that can be reached.")
+        held = (*model.module.parameters(), *model.module.buffers())
         # Tensors of two and more dimensions: scales and shifts of norms are no knowledge.
-        tensors = [t for t in (*module.parameters(), *module.buffers()) if t.ndim >= 2 and t.is_floating_point()]
+        tensors = [tensor for tensor in held if tensor.ndim >= 2 and tensor.is_floating_point()]
         tensors.reverse()
         last = max(round(self.share * len(tensors)), 1)
         for number, tensor in enumerate(tensors):

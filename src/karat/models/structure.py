@@ -94,8 +94,8 @@ def block_norm(module: nn.Module, block: str) -> str | None:
     decide, before the MLP otherwise. None where the block has none of the usual names."""
     names = _BEFORE_ATTENTION if prefix_tokens(module, block) else _BEFORE_MLP
     children = {name for name, _ in module.get_submodule(block).named_children()}
-    found = [name for name in names if name in children]
-    return None if not found else f"{block}.{found[0]}" if block else found[0]
+    norms = [name for name in names if name in children]
+    return None if not norms else f"{block}.{norms[0]}" if block else norms[0]
 
 
 def last_layer(module: nn.Module) -> str | None:

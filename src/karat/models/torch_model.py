@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from karat.kernel.roles import Model
 from karat.kernel.sample import Sample
+from karat.kernel.target import TargetLike
+from karat.kernel.typing import Span
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -75,25 +77,31 @@ class TorchModel(Model, Protocol):
         ...
 
     def encode(self, samples: Sequence[Sample]) -> Inputs: ...
-    def readout(self, inputs: Inputs, answers: Sequence[str]) -> Tensor:
-        """(n,) the raw score (logit) of each answer, differentiable."""
+    def readout(self, inputs: Inputs, targets: Sequence[TargetLike], /) -> Tensor:
+        """(n,) the raw score (logit) of each target, differentiable. Models that answer as a whole are given texts;
+        those that answer token by token give the sum over the tokens of the target's span, given its context."""
         ...
 
-    def log_probability(self, inputs: Inputs, answers: Sequence[str]) -> Tensor:
-        """(n,) log-probability of each answer; joint over its tokens for autoregressive models."""
+    def log_probability(self, inputs: Inputs, targets: Sequence[TargetLike], /) -> Tensor:
+        """(n,) log-probability of each target: of its span, given its context."""
         ...
 
     def layout(self, inputs: Inputs) -> Layout: ...
 
 
 @runtime_checkable
-class ReusesImage(Protocol):
-    """A torch model whose work on the image can be kept while the text changes."""
+class HasVisionTower(Protocol):
+    """A torch model one part of which sees the image and nothing else."""
 
     @property
     def vision(self) -> str:
         """Dotted name of the vision tower; layers under it hold visual tokens only."""
         ...
+
+
+@runtime_checkable
+class ReusesImage(HasVisionTower, Protocol):
+    """A torch model whose work on the image can be kept while the text changes."""
 
     def reuse_image(self, inputs: Inputs) -> Inputs:
         """The same inputs with `reuse` filled: image features and, where the image comes first, the key/value states
@@ -102,7 +110,7 @@ class ReusesImage(Protocol):
 
 
 @runtime_checkable
-class ArrangesVision(Protocol):
+class ArrangesVision(HasVisionTower, Protocol):
     """A torch model whose vision tower need not run one row per sample: several images in one row, or several rows
     (tiles) per image. Traces hold recordings of it by sample."""
 
@@ -128,10 +136,52 @@ class SizesBatches(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class TargetTokens:
+    """What a model is made to say for a target: `numbers` are the tokens up to the end of its span, of which those from
+    `first` on are explained. The token at place k is predicted at position `Layout.readout` + k of the sequence."""
+
+    numbers: tuple[int, ...]
+    first: int = 0
+
+    @property
+    def context(self) -> tuple[int, ...]:
+        return self.numbers[: self.first]
+
+    @property
+    def explained(self) -> tuple[int, ...]:
+        return self.numbers[self.first :]
+
+
+@runtime_checkable
+class ScoresAnswers(Protocol):
+    """A torch model that scores every answer it has in one pass."""
+
+    def logits(self, inputs: Inputs, /) -> Tensor:
+        """(n, answers) raw scores."""
+        ...
+
+
+@runtime_checkable
+class ListsAnswers(Protocol):
+    """A model that can give these answers and no others."""
+
+    @property
+    def answers(self) -> Sequence[str]: ...
+
+
+@runtime_checkable
+class ListsLabels(Protocol):
+    """A classifier with names for its classes, where it has any."""
+
+    @property
+    def labels(self) -> Sequence[str] | None: ...
+
+
 @runtime_checkable
 class AnswersByToken(Protocol):
-    """A torch model that answers token by token. After `Layout.readout` its sequence goes on with the answer, up to the
-    last token but one; every position is read by the same head."""
+    """A torch model that answers token by token. After `Layout.readout` its sequence goes on with what it is made to
+    say, up to the last token but one; every position is read by the same head."""
 
     @property
     def states(self) -> str:
@@ -143,6 +193,10 @@ class AnswersByToken(Protocol):
         """Dotted name of the map from states to logits over tokens."""
         ...
 
-    def answer_tokens(self, answer: str) -> tuple[int, ...]:
-        """Token numbers of an answer, as it would be generated."""
+    def token_spans(self, text: str) -> tuple[Span, ...]:
+        """The characters that each token of a text covers, as it would be generated. Those of `Target.token`."""
+        ...
+
+    def target_tokens(self, target: TargetLike) -> TargetTokens:
+        """What is said for a target, as it would be generated, and which of it is explained."""
         ...

@@ -1,71 +1,130 @@
-"""`vlm`: an image-text-to-text model of transformers as a model of Karat."""
+"""`vlm`: an image-text-to-text model of transformers as a model of Karat; its parameters and its recipe."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
+
+from annotated_types import Ge
 
 from karat.kernel.card import Card
+from karat.kernel.constraints import AsItIs
 from karat.kernel.errors import BadInput
 from karat.kernel.registry import load_object
+from karat.kernel.typing import Scalar
 from karat.models.families import FAMILIES, Family, MergedPatches, Tiles
-from karat.models.hub import load, weights_revision
+from karat.models.hub import DType, Quantisation, load, weights_revision
+from karat.models.keywords import takes
 from karat.models.vlm_adapter import CAPABILITIES, VLM
 
 
+@dataclass(frozen=True, kw_only=True)
+class VLMParameters:
+    """How a vision-language model is loaded, asked and answers: keywords of `vlm`, fields of a model in a spec.
+
+    Attributes:
+        hub_revision: The commit or tag of a hub id.
+        dtype: Of its weights and of what is computed with them.
+        device: "cpu", "cuda", "cuda:1"; "auto" spreads the layers over what there is.
+        quantised: Weights of "8bit" or "4bit", by bitsandbytes.
+        family: For architectures that are not known here: a `Family`, or "package.module:NAME" of one.
+        max_pixels: Bounds what a model of dynamic resolution sees (Qwen; fsyn2026 has 313600). By default what its
+            processor says.
+        max_tiles: Bounds the tiles of InternVL (fsyn2026 has 2). By default what its processor says.
+        suffix: An instruction that follows every question and is no part of it.
+        max_new_tokens: At most so many tokens are decoded for an answer.
+        options: If given, the answer is the most probable of these, instead of what is decoded greedily.
+    """
+
+    hub_revision: str | None = None
+    dtype: DType = "float32"
+    device: str = "cpu"
+    quantised: Quantisation | None = None
+    family: str | Annotated[Family, AsItIs()] | None = None
+    max_pixels: Annotated[int, Ge(1)] | None = None
+    max_tiles: Annotated[int, Ge(1)] | None = None
+    suffix: str = ""
+    max_new_tokens: Annotated[int, Ge(1)] = 8
+    options: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class VLMRecipe(VLMParameters):
+    """A vision-language model by name. `path` is a directory or a hub id."""
+
+    card: ClassVar[Card] = Card(
+        name="vlm",
+        summary="a vision-language model of transformers, from a directory or the hub",
+        kind="model",
+        version=2,  # a choice is explained in the context of what was said before it
+        extra="vlm",
+    )
+    path: str = ""
+
+    @property
+    def label(self) -> str:
+        return Path(self.path).name or "vlm"
+
+    @property
+    def facts(self) -> dict[str, Scalar]:
+        return {"family": "vlm", "path": self.path, "dtype": self.dtype, "quantised": self.quantised}
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        return CAPABILITIES
+
+    @property
+    def revision(self) -> str:
+        described = repr(self.family) if isinstance(self.family, Family) else ""
+        return weights_revision(self.path, self.hub_revision, self.dtype + described)
+
+    def load(self) -> VLM:
+        if not self.path:
+            raise BadInput("vlm: give `path`, a directory or a hub id.")
+        return _loaded(self.path, self.label, None, self)
+
+
+@takes(VLMParameters)
 def vlm(
-    source: str | Path | Any,
-    processor: Any = None,
-    name: str | None = None,
-    mechanism: str | None = None,
-    dtype: str = "float32",
-    device: str = "cpu",
-    revision: str | None = None,
-    max_new_tokens: int = 8,
-    max_pixels: int | None = None,
-    max_tiles: int | None = None,
-    suffix: str = "",
-    extract: str | None = None,
-    options: Sequence[str] = (),
-    quantised: str | None = None,
-    family: Family | str | None = None,
+    source: str | Path | Any, processor: Any, name: str | None, mechanism: str | None, parameters: VLMParameters
 ) -> VLM:
     """A vision-language model from a directory, a hub id, or a (module, processor) pair that you have loaded.
 
-    Only safetensors are loaded, and no code of the repository is run. The probability of an answer is the product of
-    the probabilities of its tokens; `answer` decodes greedily, or gives the most probable of `options`.
+    Only safetensors are loaded, and no code of the repository is run.
 
-    - `max_pixels` bounds what a model of dynamic resolution sees (Qwen), `max_tiles` the tiles of InternVL; fsyn2026
-      has 313600 and 2. By default what the processor says.
-    - `suffix` is an instruction that follows every question and is no part of it; `extract` a pattern that finds the
-      target in the answer, e.g. r"\\(?([A-D])\\)?".
-    - `device` "auto" spreads the layers over what there is; `quantised` is "8bit" or "4bit".
-    - `family` is for architectures that are not known here: a `Family`, or "package.module:NAME" of one.
+        model = vlm("llava-hf/llava-1.5-7b-hf", dtype="bfloat16", device="cuda")
+        model.answer(samples)
+
+    Args:
+        source: A directory, a hub id, or a loaded module; a module is put into evaluation mode.
+        processor: What goes with a loaded module: tokenizer, images and chat template.
+        name: How tables call it; by default the last part of the path.
+        mechanism: How it reasons, where that is known.
+        parameters: The fields of `VLMParameters`, each as a keyword of its own.
+
+    Returns:
+        A model that answers token by token and can be looked into.
     """
     if isinstance(source, str | Path):
-        name = name or Path(source).name
-        module, processor = load(
-            "vision-language model", "AutoModelForImageTextToText", str(source), dtype, device, revision, quantised
-        )
-    else:
-        module = source.eval()
+        return _loaded(str(source), name or Path(source).name, mechanism, parameters)
     if processor is None:
         raise BadInput("vlm(module, processor): a loaded module needs its processor (tokenizer, images, template).")
-    chosen = _family(module, family)
-    _limit(processor, chosen, max_pixels, max_tiles)
-    return VLM(
-        module,
-        processor,
-        chosen,
-        name or type(module).__name__,
-        mechanism,
-        max_new_tokens,
-        suffix,
-        extract,
-        tuple(options),
-    )
+    return _wrapped(source.eval(), processor, name or type(source).__name__, mechanism, parameters)
+
+
+def _loaded(path: str, name: str, mechanism: str | None, given: VLMParameters) -> VLM:
+    module, processor = load(
+        "vision-language model", "AutoModelForImageTextToText", path,
+        given.dtype, given.device, given.hub_revision, given.quantised,
+    )  # fmt: skip
+    return _wrapped(module, processor, name, mechanism, given)
+
+
+def _wrapped(module: Any, processor: Any, name: str, mechanism: str | None, given: VLMParameters) -> VLM:
+    family = _family(module, given.family)
+    _limit(processor, family, given.max_pixels, given.max_tiles)
+    return VLM(module, processor, family, name, mechanism, given)
 
 
 def _family(module: Any, family: Family | str | None) -> Family:
@@ -102,64 +161,6 @@ def _limit(processor: Any, family: Family, max_pixels: int | None, max_tiles: in
             "longest_edge": max_pixels,
         }
     if max_tiles is not None:
-        if not isinstance(family.sight, Tiles) or max_tiles < 1:
-            raise BadInput(f"max_tiles is 1 or more, for models that cut tiles (InternVL); got {max_tiles}.")
+        if not isinstance(family.sight, Tiles):
+            raise BadInput("max_tiles is for models that cut tiles (InternVL); this one cuts none.")
         processor.image_processor.max_patches = max_tiles
-
-
-@dataclass(frozen=True)
-class VLMRecipe:
-    """`path` is a directory or a hub id; for a hub id, `hub_revision` pins the commit. The rest as for `vlm`.
-
-    `family` is "package.module:NAME" of a `Family`, for architectures that are not known here.
-    """
-
-    card: ClassVar[Card] = Card(
-        name="vlm",
-        summary="a vision-language model of transformers, from a directory or the hub",
-        kind="model",
-        extra="vlm",
-    )
-    path: str = ""
-    hub_revision: str | None = None
-    dtype: str = "float32"
-    device: str = "cpu"
-    max_new_tokens: int = 8
-    max_pixels: int | None = None
-    max_tiles: int | None = None
-    suffix: str = ""
-    extract: str | None = None
-    options: tuple[str, ...] = ()
-    quantised: str | None = None
-    family: str | None = None
-
-    @property
-    def label(self) -> str:
-        return Path(self.path).name or "vlm"
-
-    @property
-    def capabilities(self) -> frozenset[str]:
-        return CAPABILITIES
-
-    @property
-    def revision(self) -> str:
-        return weights_revision(self.path, self.hub_revision, self.dtype)
-
-    def load(self) -> VLM:
-        if not self.path:
-            raise BadInput("vlm: give `path`, a directory or a hub id.")
-        return vlm(
-            self.path,
-            name=self.label,
-            dtype=self.dtype,
-            device=self.device,
-            revision=self.hub_revision,
-            max_new_tokens=self.max_new_tokens,
-            max_pixels=self.max_pixels,
-            max_tiles=self.max_tiles,
-            suffix=self.suffix,
-            extract=self.extract,
-            options=self.options,
-            quantised=self.quantised,
-            family=self.family,
-        )

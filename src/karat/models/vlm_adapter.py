@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,16 +11,19 @@ import numpy as np
 
 from karat.kernel.errors import BadInput
 from karat.kernel.sample import Sample
-from karat.kernel.typing import Values
+from karat.kernel.target import TargetLike, tokens_of
+from karat.kernel.typing import Span, Values
 from karat.models.batching import in_parts
 from karat.models.families.family import Family, Size
 from karat.models.prompt import Encoded, Prompt
-from karat.models.torch_model import Frame, Inputs, Layout
+from karat.models.torch_model import Frame, Inputs, Layout, TargetTokens
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
+    from karat.models.vlm import VLMParameters
     from karat.models.vlm_decoder import Decoder
+    from karat.models.vlm_targets import TargetScores
 
 CAPABILITIES = frozenset({"scores", "gradients", "attention", "activations", "autoregressive", "text"})
 _EARLY = 7  # fsyn2026 A.2, of 24 to 32 layers
@@ -32,19 +34,14 @@ class VLM:
     """A `TorchModel` that answers token by token. Made by `vlm`.
 
     The sequence is [before | question, padded | after | answer], the image tokens being in `before` or `after`.
-    `suffix` is an instruction that follows every question. The answer is what is decoded greedily; of it, what the
-    pattern `extract` finds (its first group, if it has one); or the most probable of `options`.
     """
 
     module: nn.Module
     processor: Any
     family: Family
     name: str
-    mechanism: str | None = None
-    max_new_tokens: int = 8
-    suffix: str = ""
-    extract: str | None = None
-    options: tuple[str, ...] = ()
+    mechanism: str | None
+    parameters: VLMParameters
 
     @property
     def capabilities(self) -> frozenset[str]:
@@ -56,7 +53,7 @@ class VLM:
 
     @property
     def answers(self) -> tuple[str, ...]:
-        return self.options
+        return self.parameters.options
 
     @property
     def vision(self) -> str:
@@ -70,8 +67,13 @@ class VLM:
     def head(self) -> str:
         return self.family.head
 
-    def answer_tokens(self, answer: str) -> tuple[int, ...]:
-        return self._prompt(1).answer(answer)
+    def token_spans(self, text: str) -> tuple[Span, ...]:
+        return self._prompt(1).spoken(text).spans
+
+    def target_tokens(self, target: TargetLike) -> TargetTokens:
+        spoken = self._prompt(1).spoken(target if isinstance(target, str) else target.text)
+        first, stop = tokens_of(target, spoken.spans)
+        return TargetTokens(spoken.numbers[:stop], first)
 
     @cached_property
     def layers(self) -> Mapping[str, str]:
@@ -118,9 +120,9 @@ class VLM:
         import torch
 
         if len(sizes := {self.batch_key(sample) for sample in samples}) > 1:
-            shown = ", ".join(f"{height}×{width}" for height, width in sorted(sizes))
+            listed = ", ".join(f"{height}×{width}" for height, width in sorted(sizes))
             raise BadInput(
-                f"{self.name}: samples of one batch need one input size; these images become {shown}. Group them by "
+                f"{self.name}: samples of one batch need one input size; these images become {listed}. Group them by "
                 "`model.batch_key(sample)`."
             )
         example = next(self.module.parameters())
@@ -168,71 +170,54 @@ class VLM:
     def patches(self, inputs: Inputs) -> Size | None:
         return self.family.sight.patches(self.module, _size(inputs))
 
-    def readout(self, inputs: Inputs, answers: Sequence[str]) -> Tensor:
-        """The logits of the answer's tokens, summed."""
-        logits, numbers, real = self._answer_logits(inputs, answers)
-        return (logits.gather(2, numbers[..., None])[..., 0] * real).sum(1)
+    def readout(self, inputs: Inputs, targets: Sequence[TargetLike]) -> Tensor:
+        """The logits of the span's tokens, summed."""
+        return self._targets.scores(inputs, targets, log=False)
 
-    def log_probability(self, inputs: Inputs, answers: Sequence[str]) -> Tensor:
-        logits, numbers, real = self._answer_logits(inputs, answers)
-        return (logits.log_softmax(-1).gather(2, numbers[..., None])[..., 0] * real).sum(1)
+    def log_probability(self, inputs: Inputs, targets: Sequence[TargetLike]) -> Tensor:
+        """Of the span's tokens together, each given all that is said before it."""
+        return self._targets.scores(inputs, targets, log=True)
 
-    def score(self, samples: Sequence[Sample], answers: Sequence[str]) -> Values:
+    def score(self, samples: Sequence[Sample], targets: Sequence[TargetLike]) -> Values:
         import torch
 
         def some(numbers: Sequence[int]) -> list[float]:
             with torch.no_grad():
                 inputs = self.encode([samples[k] for k in numbers])
-                found = self.log_probability(inputs, [answers[k] for k in numbers]).exp()
-            return [float(value) for value in found]
+                probabilities = self.log_probability(inputs, [targets[k] for k in numbers]).exp()
+            return [float(value) for value in probabilities]
 
-        if len(samples) != len(answers):
-            raise BadInput(f"{self.name}: one answer per sample; got {len(answers)} for {len(samples)} samples.")
+        if len(samples) != len(targets):
+            raise BadInput(f"{self.name}: one answer per sample; got {len(targets)} for {len(samples)} samples.")
         return np.array(in_parts([self.batch_key(sample) for sample in samples], some), dtype=np.float64)
 
     def answer(self, samples: Sequence[Sample]) -> list[str]:
         """Greedy decoding up to the end token, at most `max_new_tokens`; or the best of `options`."""
-        if self.options:
-            table = np.stack([self.score(samples, [option] * len(samples)) for option in self.options], 1)
-            return [self.options[k] for k in table.argmax(1)]
+        if options := self.parameters.options:
+            table = np.stack([self.score(samples, [option] * len(samples)) for option in options], 1)
+            return [options[k] for k in table.argmax(1)]
         keys = [self.batch_key(sample) for sample in samples]
-        said = in_parts(keys, lambda numbers: self._said([samples[k] for k in numbers]))
-        return [self._extracted(text) for text in said]
+        return in_parts(keys, lambda numbers: self._decoded([samples[k] for k in numbers]))
 
     def reuse_image(self, inputs: Inputs) -> Inputs:
         return self._decoder.reuse_image(inputs)
 
-    def _said(self, samples: Sequence[Sample]) -> list[str]:
+    def _decoded(self, samples: Sequence[Sample]) -> list[str]:
         import torch
 
         ends = torch.tensor(self._end_tokens, dtype=torch.long, device=next(self.module.parameters()).device)
         with torch.no_grad():
             inputs = self.reuse_image(self.encode(samples))
-            said = torch.empty(len(samples), 0, dtype=torch.long, device=inputs.pixels.device)
-            done = torch.zeros(len(samples), dtype=torch.bool, device=said.device)
-            while said.shape[1] < self.max_new_tokens and not bool(done.all()):
-                given = torch.cat([said, said.new_full((len(said), 1), self.neutral_token)], 1)
-                following = self._decoder.logits(inputs, given)[:, -1].argmax(-1).to(said.device)
+            answer = torch.empty(len(samples), 0, dtype=torch.long, device=inputs.pixels.device)
+            done = torch.zeros(len(samples), dtype=torch.bool, device=answer.device)
+            while answer.shape[1] < self.parameters.max_new_tokens and not bool(done.all()):
+                longer = torch.cat([answer, answer.new_full((len(answer), 1), self.neutral_token)], 1)
+                state = self._decoder.states(inputs, longer)[:, -1:]
+                following = self._decoder.logits(state)[:, 0].argmax(-1).to(answer.device)
                 done |= torch.isin(following, ends)
-                said = torch.cat([said, following.masked_fill(done, self.neutral_token)[:, None]], 1)
-        texts = self.processor.tokenizer.batch_decode(said, skip_special_tokens=True)
+                answer = torch.cat([answer, following.masked_fill(done, self.neutral_token)[:, None]], 1)
+        texts = self.processor.tokenizer.batch_decode(answer, skip_special_tokens=True)
         return [str(text).strip() for text in texts]
-
-    def _extracted(self, text: str) -> str:
-        found = re.search(self.extract, text) if self.extract else None
-        return text if found is None else found.group(1 if found.re.groups else 0)
-
-    def _answer_logits(self, inputs: Inputs, answers: Sequence[str]) -> tuple[Tensor, Tensor, Tensor]:
-        """Logits (n, A, vocabulary) at the positions that predict the answer's tokens (n, A), and which are real."""
-        import torch
-
-        said = [self.answer_tokens(answer) for answer in answers]
-        longest = max(map(len, said))
-        rows = [[*numbers, *([self.neutral_token] * (longest - len(numbers)))] for numbers in said]
-        logits = self._decoder.logits(inputs, torch.tensor(rows, device=inputs.pixels.device))
-        numbers = torch.tensor(rows, device=logits.device)
-        lengths = torch.tensor([len(each) for each in said], device=logits.device)
-        return logits, numbers, torch.arange(longest, device=lengths.device) < lengths[:, None]
 
     def _padded(self, prompts: Sequence[Encoded]) -> tuple[list[list[int]], list[list[int]]]:
         """Questions of one length, and where they are real."""
@@ -255,8 +240,8 @@ class VLM:
             written = getattr(self.processor, "image_token", None) or repeated
             start = getattr(tokenizer, "start_image_token", None) or getattr(tokenizer, "boi_token", "")
             end = getattr(tokenizer, "end_image_token", None) or getattr(tokenizer, "eoi_token", "")
-            shown = self.family.image.format(tokens=repeated * count, start=start, end=end)
-            self._prompts[count] = Prompt.of(self.processor, str(written), shown, self.suffix)
+            image = self.family.image.format(tokens=repeated * count, start=start, end=end)
+            self._prompts[count] = Prompt.of(self.processor, str(written), image, self.parameters.suffix)
         return self._prompts[count]
 
     @cached_property
@@ -281,6 +266,12 @@ class VLM:
         from karat.models.vlm_decoder import Decoder
 
         return Decoder(self.module, self.family, self.neutral_token)
+
+    @cached_property
+    def _targets(self) -> TargetScores:
+        from karat.models.vlm_targets import TargetScores
+
+        return TargetScores(self._decoder, self.target_tokens, self.neutral_token)
 
     def _part(self, name: str) -> Any:
         return self.module.get_submodule(name)

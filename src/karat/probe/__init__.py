@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from karat.probe.absence import Absence
+from karat.probe.batcher import Batcher, BudgetExceeded, Passes, RowQuestion, Rows
 from karat.probe.coalitions import ModelGame, Setting
-from karat.probe.evaluator import Block, BudgetExceeded, Evaluator, Passes, Question, ask
+from karat.probe.evaluator import Block, Evaluator, Question, ask
 from karat.probe.games import Estimate, Game, group, macro_players
 from karat.probe.indices import banzhaf, harsanyi, interaction_index, interaction_matrix, shapley
 from karat.probe.request import Request
 from karat.probe.session import Cost, Session
 from karat.probe.trace import Trace, trace
-from karat.probe.zero import Zero
 
 __all__ = [
+    "Absence",
+    "Batcher",
     "Block",
     "BudgetExceeded",
     "Cost",
@@ -22,10 +25,11 @@ __all__ = [
     "Passes",
     "Question",
     "Request",
+    "RowQuestion",
+    "Rows",
     "Session",
     "Setting",
     "Trace",
-    "Zero",
     "ask",
     "banzhaf",
     "group",

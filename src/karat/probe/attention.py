@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any
 
@@ -21,8 +22,10 @@ from torch.overrides import TorchFunctionMode
 
 from karat.kernel.errors import BadInput
 from karat.models.structure import submodule
-from karat.probe.heads import Heads
 
+QueryRows = slice | Tensor  # row numbers
+
+_AT_ONCE = 2**21  # elements of a map that are formed together: 8 MB in float32
 _SDPA = functional.scaled_dot_product_attention
 _MULTI_HEAD = functional.multi_head_attention_forward
 _MULTI_HEAD_SIGNATURE = inspect.signature(_MULTI_HEAD)
@@ -30,6 +33,99 @@ _SOFTMAX = frozenset((torch.softmax, torch.special.softmax, Tensor.softmax, func
 _PRODUCT = frozenset((torch.matmul, torch.bmm, Tensor.matmul, Tensor.bmm, Tensor.__matmul__))
 # Implementations of transformers whose arithmetic goes through the functions above.
 _VISIBLE = frozenset(("eager", "sdpa", None))
+
+
+@dataclass(frozen=True, eq=False)
+class Heads:
+    """The attention of one layer as what it is made of, so that no map need be kept: a map is (heads, tokens, tokens),
+    its making (heads, tokens, width). Maps of a long context are formed a few rows at a time when they are needed, and
+    so are their gradients: with O = A V, dy/dA = dy/dO V^T.
+
+    `value` (n, heads, K, width); `query` (n, heads, Q, width) and `key`, or the weights themselves where the module
+    formed them (`formed`, (n, heads, Q, K)). Fewer key and value heads than query heads are shared by groups.
+    `output_gradient` (n, heads, Q, width) is the gradient of the score with respect to what the heads gave.
+    """
+
+    value: Tensor
+    query: Tensor | None = None
+    key: Tensor | None = None
+    mask: Tensor | None = None  # True = may look, or a bias; broadcasts over (n, heads, Q, K)
+    causal: bool = False
+    scale: float | None = None
+    formed: Tensor | None = None
+    output_gradient: Tensor | None = None
+
+    def finished(self, output_gradient: Tensor | None, keep_graph: bool = False) -> Heads:
+        """With the gradient, and without the graph unless it is to be kept."""
+        if keep_graph:
+            return replace(self, output_gradient=output_gradient)
+        return replace(
+            self,
+            value=self.value.detach(),
+            query=_detached(self.query),
+            key=_detached(self.key),
+            mask=_detached(self.mask),
+            formed=_detached(self.formed),
+            output_gradient=_detached(output_gradient),
+        )
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """In which maps are formed."""
+        return torch.float64 if self.value.dtype == torch.float64 else torch.float32
+
+    @property
+    def queries(self) -> int:
+        tokens = self.formed if self.formed is not None else self.query
+        assert tokens is not None
+        return tokens.shape[-2]
+
+    @property
+    def count(self) -> int:
+        """Query heads."""
+        tokens = self.formed if self.formed is not None else self.query
+        assert tokens is not None
+        return tokens.shape[-3]
+
+    def weights(self, rows: QueryRows = slice(None)) -> Tensor:
+        """(n, heads, rows, K) the attention of some query rows, in float32 or wider."""
+        if self.formed is not None:
+            return _wide(self.formed[..., rows, :])
+        assert self.query is not None
+        assert self.key is not None
+        scale = 1 / math.sqrt(self.query.shape[-1]) if self.scale is None else self.scale
+        scores = (_wide(self.query[..., rows, :]) * scale) @ self._shared(self.key).transpose(-2, -1)
+        allowed = self.mask
+        if self.causal:
+            at = torch.arange(self.queries, device=scores.device)[rows]  # the first query sees the first key
+            allowed = torch.arange(scores.shape[-1], device=scores.device) <= at[:, None]
+        elif allowed is not None and allowed.shape[-2] > 1:
+            allowed = allowed[..., rows, :]
+        if allowed is None:
+            return scores.softmax(-1)
+        scores = scores.masked_fill(~allowed, -math.inf) if allowed.dtype == torch.bool else scores + allowed
+        # A row that may attend to nothing gets zeros, as the fused kernel gives, not NaN.
+        return scores.softmax(-1).masked_fill((scores == -math.inf).all(-1, keepdim=True), 0.0)
+
+    def slopes(self, rows: QueryRows = slice(None)) -> Tensor:
+        """(n, heads, rows, K) the gradient of the score with respect to `weights(rows)`."""
+        if self.output_gradient is None:
+            raise BadInput("this trace kept no gradients of attention: ask for `head_gradients`.")
+        return _wide(self.output_gradient[..., rows, :]) @ self.values.transpose(-2, -1)
+
+    @property
+    def values(self) -> Tensor:
+        """(n, heads, K, width), shared ones repeated, in float32 or wider."""
+        return self._shared(self.value)
+
+    def runs(self, rows: Tensor) -> Iterator[Tensor]:
+        """Row numbers in runs that are small enough to form at once."""
+        return iter(rows.split(max(1, _AT_ONCE // max(1, self.value.shape[0] * self.count * self.value.shape[-2]))))
+
+    def _shared(self, tensor: Tensor) -> Tensor:
+        repeats = self.count // tensor.shape[-3] if tensor.ndim >= 4 else 1
+        tensor = _wide(tensor)
+        return tensor if repeats == 1 else tensor.repeat_interleave(repeats, -3)
 
 
 class AttentionWatch(TorchFunctionMode):
@@ -108,12 +204,12 @@ class AttentionWatch(TorchFunctionMode):
     ) -> Tensor:
         """(..., heads, queries, width). Dropout is left out: traces run in evaluation mode."""
         name = self._inside[-1]
-        given = Heads(value, query, key, attn_mask, is_causal, scale)
+        heads = Heads(value, query, key, attn_mask, is_causal, scale)
         if self._fused and name in self._factored - self._whole:
             out = _SDPA(query, key, value, attn_mask, 0.0, is_causal, scale=scale, enable_gqa=enable_gqa)
-            return self._keep_heads(given, out)
+            return self._keep_heads(heads, out)
         out = self._spelt_out(query, key, value, attn_mask, is_causal, scale, enable_gqa)
-        return self._keep_heads(given, out) if name in self._factored else out
+        return self._keep_heads(heads, out) if name in self._factored else out
 
     def _spelt_out(
         self,
@@ -168,7 +264,7 @@ class AttentionWatch(TorchFunctionMode):
         name = self._inside[-1]
         if name not in self._factored or left.ndim < 3 or self._softmax.get(name, left.shape) != left.shape:
             return out
-        return self._keep_heads(Heads(right, given=left), out)
+        return self._keep_heads(Heads(right, formed=left), out)
 
     def _keep_heads(self, heads: Heads, out: Tensor) -> Tensor:
         if self._differentiable and not out.requires_grad:
@@ -202,3 +298,11 @@ class AttentionWatch(TorchFunctionMode):
         switch: Any = self._module.set_attn_implementation
         switch("eager" if self._whole else "sdpa")
         self._undo.append(lambda: switch(used))
+
+
+def _detached(tensor: Tensor | None) -> Tensor | None:
+    return None if tensor is None else tensor.detach()
+
+
+def _wide(tensor: Tensor) -> Tensor:
+    return tensor if tensor.element_size() >= 4 else tensor.float()

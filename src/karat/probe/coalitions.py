@@ -1,8 +1,9 @@
-"""Coalition games over models: which features are kept, the rest at their zero state, and what the model then answers.
+"""Coalition games over models: which features are kept, the rest absent, and what the model then answers.
 
-`ModelGames` answers blocks of coalitions for an `Evaluator`. A plain model is shown altered images and texts. A torch
-model is encoded once: coalitions then mix the encoded image with the encoded zero image, and replace tokens, on
-tensors. Where the adapter can (`ReusesImage`), each distinct image is looked at once, however many texts go with it.
+`ModelGames` answers blocks of coalitions for an `Evaluator`, and of soft masks for `FadedImages`. A plain model gets
+altered images and texts. A torch model is encoded once: masks then choose between the encoded image and the encoded
+absent image, and replace tokens, on tensors. Where the adapter can (`ReusesImage`), each distinct image is encoded
+once, however many texts go with it.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,17 +19,30 @@ import numpy.typing as npt
 from karat.kernel.errors import BadInput
 from karat.kernel.roles import Model
 from karat.kernel.sample import Sample
+from karat.kernel.target import TargetLike
 from karat.kernel.typing import Keep, Values
 from karat.models.torch_model import ReusesImage, TorchModel
+from karat.probe.absence import Absence
 from karat.probe.evaluator import Block
 from karat.probe.games import Game, ValueFunction
 from karat.probe.players import TextPlayers, VisualPlayers
-from karat.probe.zero import Zero
 
 if TYPE_CHECKING:
-    from karat.probe.mixing import Album, Mixed
+    from karat.probe.masked_inputs import ImageMemory, MaskedInputs
 
 Kind = Literal["probability", "logit", "log_odds"]
+Shades = npt.NDArray[np.float32]  # (m, h, w) soft masks in [0, 1], 1 = the image itself, 0 = its absence
+
+
+class FadedBlock(NamedTuple):
+    """Soft masks of a batch that belong to one game; its text is whole."""
+
+    game: int
+    shades: Shades
+
+    @property
+    def rows(self) -> int:
+        return len(self.shades)
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,34 +50,40 @@ class Setting:
     """One game: a sample, the answer that is valued, who plays, and what absence means."""
 
     sample: Sample
-    target: str
+    target: TargetLike
     visual: VisualPlayers
     text: TextPlayers
-    zero: Zero
+    absence: Absence
     kind: Kind = "probability"
 
     def altered(self, visual_keep: Keep, text_keep: Keep) -> list[Sample]:
         """The samples that coalitions (m, players) stand for."""
-        from_zero = self.zero.image_of(self.sample)
+        absent = self.absence.image_of(self.sample)
         labels = self.visual.labels_of(*self.sample.size)
         kept = with_always_kept(visual_keep)[:, labels]  # (m, H, W)
         return [
             replace(
                 self.sample,
-                image=np.where(pixels[..., None], self.sample.image, from_zero),
+                image=np.where(pixels[..., None], self.sample.image, absent),
                 text=self.text_without(words),
                 phrases=self.sample.phrases if words.all() else (),
             )
             for pixels, words in zip(kept, text_keep, strict=True)
         ]
 
+    def faded(self, shades: Shades) -> list[Sample]:
+        """The samples under soft masks (m, H, W)."""
+        mask, absent = shades[..., None], self.absence.image_of(self.sample)
+        images = np.rint(mask * self.sample.image + (1 - mask) * absent).astype(np.uint8)
+        return [replace(self.sample, image=image) for image in images]
+
     def text_without(self, keep: npt.NDArray[np.bool_]) -> str | None:
         if keep.all():
             return self.sample.text
-        if self.zero.text not in ("auto", "delete", "given"):
-            raise BadInput(f"text zero {self.zero.text!r} needs a model with tokens; use 'delete' or 'given'.")
+        if self.absence.text not in ("auto", "delete", "given"):
+            raise BadInput(f"text absence {self.absence.text!r} needs a model with tokens; use 'delete' or 'given'.")
         absent = frozenset(j for group, kept in zip(self.text.groups, keep, strict=True) if not kept for j in group)
-        return self.zero.text_of(self.sample, absent)
+        return self.absence.text_of(self.sample, absent)
 
 
 class ModelGame(Game):
@@ -79,8 +99,8 @@ class ModelGame(Game):
 
 
 @dataclass
-class Looks:
-    """Images looked at by vision towers: how often, and how often a remembered look served instead."""
+class ImagePasses:
+    """Images encoded by vision towers: how often, and how often remembered features served instead."""
 
     made: int = 0
     saved: int = 0
@@ -88,13 +108,13 @@ class Looks:
 
 @dataclass(eq=False)
 class ModelGames:
-    """The games of a session, by index; `answer` is what its evaluator calls."""
+    """The games of a session, by index."""
 
     model: Model
     settings: list[Setting] = field(default_factory=list)
     shapes: list[tuple[int, int]] = field(default_factory=list)  # (n_visual, n_text) of each game
-    looks: Looks = field(default_factory=Looks)
-    _mixed: dict[int, Mixed] = field(default_factory=dict, repr=False)
+    images: ImagePasses = field(default_factory=ImagePasses)
+    _masked_inputs: dict[int, MaskedInputs] = field(default_factory=dict, repr=False)
     _pictures: dict[tuple[object, ...], int] = field(default_factory=dict, repr=False)
 
     @cached_property
@@ -114,43 +134,52 @@ class ModelGames:
         self.shapes.append((setting.visual.count, setting.text.count))
         return len(self.settings) - 1
 
-    def mixed(self, model: TorchModel, index: int) -> Mixed:
+    def masked_inputs(self, model: TorchModel, index: int) -> MaskedInputs:
         """The encoded form of a game, made when first needed."""
-        from karat.probe.mixing import Mixed
+        from karat.probe.masked_inputs import MaskedInputs
 
-        if index not in self._mixed:
-            self._mixed[index] = Mixed(model, self.settings[index])
-        return self._mixed[index]
+        if index not in self._masked_inputs:
+            self._masked_inputs[index] = MaskedInputs(model, self.settings[index])
+        return self._masked_inputs[index]
 
     def picture(self, index: int) -> int:
         """A number for what the visual players of a game show: games that differ in text or target only share it."""
         setting = self.settings[index]
-        key = (setting.sample.id, *setting.visual.identity, *setting.zero.visual_identity)
+        key = (setting.sample.id, *setting.visual.identity, *setting.absence.visual_identity)
         return self._pictures.setdefault(key, len(self._pictures))
 
     @cached_property
-    def album(self) -> Album:
-        from karat.probe.mixing import Album
+    def image_memory(self) -> ImageMemory:
+        from karat.probe.masked_inputs import ImageMemory
 
-        return Album()
+        return ImageMemory()
 
-    def answer(self, blocks: Sequence[Block]) -> Values:
-        """Values of all rows of the blocks, in order: one batch for the model."""
+    def values(self, blocks: Sequence[Block]) -> Values:
+        """Values of all coalitions of the blocks, in order: one batch for the model."""
         if self.inside is not None:
-            from karat.probe.mixing import answer
+            from karat.probe.masked_inputs import coalition_values
 
-            return answer(self, self.inside, blocks)
-        samples: list[Sample] = []
-        targets: list[str] = []
-        for block in blocks:
-            setting = self.settings[block.game]
-            if setting.kind == "logit":
-                raise BadInput(f"{self.model.name!r} gives probabilities only; use value='probability' or 'log_odds'.")
-            samples += setting.altered(block.visual_keep, block.text_keep)
-            targets += [setting.target] * len(block.visual_keep)
-        values = self.model.score(samples, targets)
-        kinds = [self.settings[block.game].kind for block in blocks for _ in range(len(block.visual_keep))]
-        return np.where([kind == "log_odds" for kind in kinds], log_odds(values), values)
+            return coalition_values(self, self.inside, blocks)
+        return self._values_of_samples(
+            blocks, [self.settings[block.game].altered(block.visual_keep, block.text_keep) for block in blocks]
+        )
+
+    def faded_values(self, blocks: Sequence[FadedBlock]) -> Values:
+        """Values of all soft masks of the blocks, in order: one batch for the model."""
+        if self.inside is not None:
+            from karat.probe.masked_inputs import faded_values
+
+            return faded_values(self, self.inside, blocks)
+        return self._values_of_samples(blocks, [self.settings[block.game].faded(block.shades) for block in blocks])
+
+    def _values_of_samples(
+        self, blocks: Sequence[Block] | Sequence[FadedBlock], samples: Sequence[list[Sample]]
+    ) -> Values:
+        settings = [self.settings[block.game] for block in blocks for _ in range(block.rows)]
+        if any(setting.kind == "logit" for setting in settings):
+            raise BadInput(f"{self.model.name!r} gives probabilities only; use value='probability' or 'log_odds'.")
+        values = self.model.score([s for part in samples for s in part], [setting.target for setting in settings])
+        return np.where([setting.kind == "log_odds" for setting in settings], log_odds(values), values)
 
 
 def with_always_kept(keep: Keep) -> Keep:

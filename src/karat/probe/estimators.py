@@ -1,4 +1,4 @@
-"""Estimators of Shapley values, each a question (see `Evaluator`) with a budget and an honest standard error.
+"""Estimators of Shapley values and of interaction indices, each a question (see `Evaluator`) with an honest error.
 
 `budget` is the most coalitions an estimator may ask for, the empty and the full one included; it plans ahead and never
 asks for one more. All are seeded by the generator they are given.
@@ -9,6 +9,7 @@ asks for one more. All are seeded by the generator they are given.
 | stratified   | with player i against without, size by size              | spread within each size                  |
 | kernelshap   | weighted least squares on an additive model, in pairs    | jackknife residuals within each size     |
 | regression   | the same, and more features of the leading players       | jackknife residuals within each size     |
+| toggled      | interactions: single players and pairs switched over     | spread within pairs of strata            |
 
 `regression` is the default. A coalition and its complement cancel interactions of two players, so the error of
 KernelSHAP in pairs is odd interactions of three and more; on images these sit in a few players, and fitting those takes
@@ -17,6 +18,7 @@ most of the error away.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import combinations
 from math import comb
 from typing import NamedTuple
@@ -28,7 +30,7 @@ from karat.kernel.errors import BadInput
 from karat.kernel.typing import Keep, Values
 from karat.probe.evaluator import Question
 from karat.probe.games import Estimate, small_sample
-from karat.probe.strata import Stratum, draw
+from karat.probe.sampling import Stratum, draw
 
 _ROWS = 2**13  # rows a question yields at a time: bounds the memory of masks, not the batches
 
@@ -126,6 +128,52 @@ def least_regression(n: int) -> int:
     return min(6 * n + 2, int(2**n))
 
 
+def toggled(
+    n: int, rows: Sequence[int], columns: Sequence[int], budget: int, rng: np.random.Generator
+) -> Question[Estimate]:
+    """Interaction indices (rows, columns) of every pair of one player of each.
+
+    Draw a size t evenly from 0 .. n and a coalition of that size; switch each player, and each pair, over. Without the
+    pair, the drawn coalition is then distributed just as the index weighs it, 1/((n-1) binom(n-2, s)), for *every* pair
+    at once: a draw costs 1 + r + c + r c coalitions for r c pairs (about one for each pair, not four).
+
+    A unit is a draw and its complement, which cancels interactions of three. Sizes are stratified, two units to a
+    stratum: the finest strata that still have a variance.
+    """
+    r, c = len(rows), len(columns)
+    if set(rows) & set(columns) or not set(rows) | set(columns) <= set(range(n)):
+        raise BadInput(f"interactions need two disjoint sets of the players 0 to {n - 1}; got {rows} and {columns}.")
+    cost = 2 * (1 + r + c + r * c)
+    strata = budget // (2 * cost)
+    if strata < 4:
+        raise BadInput(f"{r} x {c} interactions need a budget of {least_toggled(r, c)}; got {budget}.")
+    flips = _flips(n, rows, columns)
+    units = np.empty((strata, 2, r, c))
+    per_block = max(1, _ROWS // (2 * cost))
+    for start in range(0, strata, per_block):
+        block = min(per_block, strata - start)
+        position = (np.arange(start, start + block)[:, None] + rng.random((block, 2))) / strata
+        size = np.floor(position * (n + 1)).astype(np.intp).reshape(-1, 1)
+        rank = np.argsort(np.argsort(rng.random((2 * block, n)), axis=1), axis=1)
+        drawn: Keep = rank < size
+        drawn = np.stack([drawn, ~drawn], axis=1).reshape(-1, n)  # (4 block, n)
+        values = (yield (drawn[:, None, :] ^ flips).reshape(-1, n)).reshape(len(drawn), 1 + r + c + r * c)
+        alone = values[:, :1, None]
+        row, column = values[:, 1 : 1 + r, None], values[:, None, 1 + r : 1 + r + c]
+        both = values[:, 1 + r + c :].reshape(-1, r, c)
+        # "switched over" becomes "with minus without" by this sign
+        sign = np.where(drawn[:, rows], -1.0, 1.0)[:, :, None] * np.where(drawn[:, columns], -1.0, 1.0)[:, None, :]
+        delta = sign * (both - row - column + alone)  # Delta_ij at the drawn coalition without i and j
+        units[start : start + block] = delta.reshape(block, 2, 2, r, c).mean(axis=2)
+    error = np.sqrt(((units[:, 0] - units[:, 1]) ** 2).sum(axis=0)) / (2 * strata) * small_sample(strata)
+    return Estimate(units.mean(axis=(0, 1)), error, strata * 2 * cost, "toggled")
+
+
+def least_toggled(r: int, c: int) -> int:
+    """The smallest budget with an error bar worth the name: four strata (ten, for skewed games)."""
+    return 16 * (1 + r) * (1 + c)
+
+
 def _pairs(n: int, budget: int) -> int:
     if budget < least_regression(n):
         raise BadInput(f"{n} players need a budget of {least_regression(n)} for this method; got {budget}.")
@@ -187,7 +235,7 @@ def _fit(strata: list[Stratum], odd: list[Values], total: float, features: _Feat
 
     A stratum weighs as all its coalitions do under the Shapley kernel, 1/(s(n-s)) per size. The error is that of a
     stratified sample: residuals blown up by their leverage (a jackknife, HC3), centred within the stratum, times the
-    share of the stratum that was not seen.
+    share of the stratum that was not drawn.
     """
     design, at_full, shapley = features
     n, f = shapley.shape
@@ -218,3 +266,10 @@ def _fit(strata: list[Stratum], odd: list[Values], total: float, features: _Feat
 def _kernel(n: int, s: int) -> float:
     """Mass of the pairs of stratum s under the Shapley kernel; the middle size is one size, the others are two."""
     return (1 if 2 * s == n else 2) / (s * (n - s))
+
+
+def _flips(n: int, rows: Sequence[int], columns: Sequence[int]) -> Keep:
+    """(1 + r + c + r c, n): nobody, each row player, each column player, each pair."""
+    row, column = np.eye(n, dtype=np.bool_)[list(rows)], np.eye(n, dtype=np.bool_)[list(columns)]
+    pairs = (row[:, None] | column[None]).reshape(-1, n)
+    return np.concatenate([np.zeros((1, n), dtype=np.bool_), row, column, pairs])

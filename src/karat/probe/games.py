@@ -1,6 +1,6 @@
 """`Game`: a model seen as a set function over its features, and macro players made of several features.
 
-A coalition says which features are kept; the rest is at its zero state. Players are numbered visual first, then text,
+A coalition says which features are kept; the rest is at its absent state. Players are numbered visual first, then text,
 so a joint mask of `n = n_visual + n_text` columns and the pair of masks per modality say the same thing. No torch here:
 any vectorised function of two boolean arrays is a game.
 """
@@ -24,9 +24,15 @@ ValueFunction = Callable[[Keep, Keep], npt.ArrayLike]  # (m, n_visual), (m, n_te
 class Game:
     """A value for every coalition of visual and text players.
 
-    >>> both = Game(lambda visual, text: visual[:, 0] & text[:, 0], n_visual=1, n_text=1)
-    >>> both.value(np.array([[True, True], [True, False]])).tolist()
-    [1.0, 0.0]
+    Args:
+        value: maps masks (m, n_visual) and (m, n_text), True = kept, to m numbers.
+        n_visual: visual players.
+        n_text: text players; they are numbered after the visual ones.
+
+    Example:
+        >>> both = Game(lambda visual, text: visual[:, 0] & text[:, 0], n_visual=1, n_text=1)
+        >>> both.value(np.array([[True, True], [True, False]])).tolist()
+        [1.0, 0.0]
     """
 
     function: ValueFunction
@@ -46,7 +52,15 @@ class Game:
         return self.n_visual + self.n_text
 
     def value(self, visual_keep: Keep, text_keep: Keep | None = None) -> Values:
-        """Values (m,) of m coalitions, given per modality, or as one joint mask (m, n), visual players first."""
+        """Values of coalitions.
+
+        Args:
+            visual_keep: (m, n_visual) bool, True = kept; or (m, n), both modalities, visual players first.
+            text_keep: (m, n_text) bool, or None where `visual_keep` has both.
+
+        Returns:
+            (m,) numbers.
+        """
         if text_keep is None:
             joint = checked_keep(visual_keep, self.n)
             visual_keep, text_keep = joint[:, : self.n_visual], joint[:, self.n_visual :]
@@ -83,13 +97,23 @@ def group(
 ) -> Game:
     """A game whose players are groups of the features of `game`, numbered in the order given.
 
-    A group may mix modalities. Its players are still split in two runs, because every game is: `n_visual` says how many
-    of the leading groups count as visual (default: those before the first group that holds a text feature); a mixed
-    group belongs to the second run. Features in no group are an error unless `others` says what becomes of them.
+    A group may mix modalities. Its players are still split in two runs, because every game is; a mixed group belongs to
+    the second run.
 
-    >>> word_and_patch = group(Game(lambda visual, text: visual.sum(1) + text.sum(1), 2, 1), [[1], [0, 2]])
-    >>> word_and_patch.n_visual, word_and_patch.value(np.array([[False, True]])).tolist()
-    (1, [2.0])
+    Args:
+        game: whose features are grouped.
+        groups: joint player numbers (text players start at `game.n_visual`) of each group, disjoint.
+        n_visual: how many of the leading groups count as visual; by default those before the first group that holds a
+            text feature.
+        others: what becomes of features in no group, "keep" or "drop"; without it they are an error.
+
+    Returns:
+        A `Game` with one player per group.
+
+    Example:
+        >>> word_and_patch = group(Game(lambda visual, text: visual.sum(1) + text.sum(1), 2, 1), [[1], [0, 2]])
+        >>> word_and_patch.n_visual, word_and_patch.value(np.array([[False, True]])).tolist()
+        (1, [2.0])
     """
     owner = np.full(game.n, -1)
     for number, members in enumerate(groups):
@@ -124,8 +148,24 @@ def macro_players(
     """The macro game of fsyn2026 appendix D.2: player 0 is the foreground of the image, player 1 that of the text,
     and `background` further players each hold an equal share of the other patches and of the other words.
 
-    Both arguments hold joint player numbers (text players start at `game.n_visual`). Shares differ by one feature where
-    the number does not divide; a share, or a foreground, may be empty, and then that player changes nothing.
+    Shares differ by one feature where the number does not divide; a share, or a foreground, may be empty, and then that
+    player changes nothing.
+
+    Args:
+        game: of both modalities.
+        visual_front: joint player numbers of the foreground of the image.
+        text_front: joint player numbers of that of the text (text players start at `game.n_visual`).
+        rng: the random stream that shuffles the rest.
+        background: how many players the rest is shared out to.
+
+    Returns:
+        A `Game` of 2 + `background` players, one of them visual.
+
+    Example:
+        >>> product = Game(lambda visual, text: visual.mean(1) * text.mean(1), n_visual=4, n_text=4)
+        >>> macro = macro_players(product, [0, 1], [4, 5], np.random.default_rng(0), background=2)
+        >>> macro.value(np.array([[True, True, False, False]])).tolist()
+        [0.25]
     """
     return group(game, macro_groups(game, visual_front, text_front, rng, background), n_visual=1)
 

@@ -39,18 +39,18 @@ def frozen(module: nn.Module) -> Iterator[None]:
 
 
 @contextmanager
-def recorded(module: nn.Module, name: str, seen: dict[str, Tensor], differentiate: bool) -> Iterator[None]:
-    """Keep the output of a layer. What flows on is a copy, so that in-place operations after it change no recording."""
+def recorded(module: nn.Module, name: str, recordings: dict[str, Tensor], differentiate: bool) -> Iterator[None]:
+    """Put the output of a layer into `recordings`. What flows on is a copy: in-place operations change no recording."""
 
     def keep(part: nn.Module, _: Any, output: Any) -> Any:
         tensor = _first(output, name, part)
-        if name in seen:
+        if name in recordings:
             raise BadInput(
                 f"layer {name} ({type(part).__name__}) runs more than once in a forward; name one that runs once."
             )
         if differentiate and not tensor.requires_grad:
             tensor = tensor.detach().requires_grad_()
-        seen[name] = tensor
+        recordings[name] = tensor
         return _replaced(output, tensor.clone())
 
     # First of all hooks: transformers collects hidden states with hooks of its own, and must collect this copy.

@@ -12,12 +12,12 @@ from dataclasses import replace
 import numpy as np
 
 from karat.kernel.errors import BadInput, UnknownName
-from karat.probe import estimators, exact
+from karat.probe import estimators, exact, shapiq_bridge
+from karat.probe.estimators import toggled
 from karat.probe.evaluator import Evaluator, Question
 from karat.probe.exact import Table
 from karat.probe.games import Estimate, Game
-from karat.probe.interactions import toggled
-from karat.probe.through_shapiq import PREFIX, interactions_through_shapiq, shapley_through_shapiq
+from karat.probe.shapiq_bridge import PREFIX
 
 BUDGET = 4096  # passes; games of up to 12 players are exact by default
 
@@ -37,13 +37,22 @@ def shapley(
     rng: np.random.Generator | int = 0,
     batch_size: int = 64,
 ) -> Estimate:
-    """Shapley values (n,) of all players, visual first.
+    """Shapley values of all players, visual first. Never makes more than `budget` passes.
 
-    `method` "auto" is exact if 2^n <= budget, else "regression" (else "permutation", where the budget is too small for
-    it); or name one of `SHAPLEY_METHODS`, such as "shapiq/SVARM". Never makes more than `budget` passes.
+    Args:
+        game: any game.
+        budget: passes, the empty and the full coalition included.
+        method: "auto" is exact if 2^n <= budget, else "regression" (else "permutation", where the budget is too small
+            for it); or one of `SHAPLEY_METHODS`, such as "shapiq/SVARM".
+        rng: a random stream or its seed.
+        batch_size: coalitions that the game is asked for at a time.
 
-    >>> shapley(Game(lambda visual, text: visual[:, 0] & text[:, 0], 1, 1)).values.tolist()
-    [0.5, 0.5]
+    Returns:
+        An `Estimate`: `values` (n,), `standard_error` (n,), 0 where exact, and the passes made.
+
+    Example:
+        >>> shapley(Game(lambda visual, text: visual[:, 0] & text[:, 0], 1, 1)).values.tolist()
+        [0.5, 0.5]
     """
     rng = np.random.default_rng(rng)
     n = game.n
@@ -54,7 +63,7 @@ def shapley(
         values = exact.shapley_values(_table(evaluator, n, budget))
         return _exactly(values, evaluator)
     if method.startswith(PREFIX):
-        result = shapley_through_shapiq(evaluator.game(), method.removeprefix(PREFIX), budget, rng)
+        result = shapiq_bridge.shapley_values(evaluator.game(), method.removeprefix(PREFIX), budget, rng)
     elif method in _SHAPLEY:
         [result] = evaluator.run([(0, _SHAPLEY[method](n, budget, rng))])
     else:
@@ -63,13 +72,35 @@ def shapley(
 
 
 def banzhaf(game: Game, budget: int = 2**exact.MOST_PLAYERS, batch_size: int = 64) -> Estimate:
-    """Banzhaf values (n,), exact: the mean marginal contribution over all coalitions of the others."""
+    """Banzhaf values, exact: the mean marginal contribution over all coalitions of the others.
+
+    Args:
+        game, budget, batch_size: as in `shapley`.
+
+    Returns:
+        An `Estimate`: `values` (n,), and the passes made.
+
+    Example:
+        >>> banzhaf(Game(lambda visual, text: visual.all(1), 3)).values.tolist()
+        [0.25, 0.25, 0.25]
+    """
     evaluator = Evaluator.of(game, batch_size=batch_size, budget=budget)
     return _exactly(exact.banzhaf_values(_table(evaluator, game.n, budget)), evaluator)
 
 
 def harsanyi(game: Game, budget: int = 2**exact.MOST_PLAYERS, batch_size: int = 64) -> Estimate:
-    """Harsanyi dividends (2^n,), exact, in the table order of `exact`: bit i of the index is player i."""
+    """Harsanyi dividends, exact: what each coalition adds to what its parts are worth.
+
+    Args:
+        game, budget, batch_size: as in `shapley`.
+
+    Returns:
+        An `Estimate`: `values` (2^n,), bit i of the index being player i, and the passes made.
+
+    Example:
+        >>> harsanyi(Game(lambda visual, text: visual.all(1), 2)).values.tolist()
+        [0.0, 0.0, 0.0, 1.0]
+    """
     evaluator = Evaluator.of(game, batch_size=batch_size, budget=budget)
     return _exactly(exact.mobius(_table(evaluator, game.n, budget)), evaluator)
 
@@ -83,10 +114,18 @@ def interaction_index(
     rng: np.random.Generator | int = 0,
     batch_size: int = 64,
 ) -> Estimate:
-    """The Shapley interaction index of players i and j (fsyn2026 Eq. 2); `float()` of it is the value.
+    """The Shapley interaction index of two players (fsyn2026 Eq. 2).
 
-    >>> float(interaction_index(Game(lambda visual, text: visual[:, 0] & text[:, 0], 1, 1), 0, 1))
-    1.0
+    Args:
+        i, j: their numbers, visual players first.
+        game, budget, method, rng, batch_size: as in `interaction_matrix`.
+
+    Returns:
+        An `Estimate` of one value; `float()` gives it.
+
+    Example:
+        >>> float(interaction_index(Game(lambda visual, text: visual[:, 0] & text[:, 0], 1, 1), 0, 1))
+        1.0
     """
     if i == j:
         raise BadInput(f"an interaction needs two different players; got {i} twice.")
@@ -103,9 +142,23 @@ def interaction_matrix(
     rng: np.random.Generator | int = 0,
     batch_size: int = 64,
 ) -> Estimate:
-    """Shapley interaction indices (rows, columns); by default of every visual with every text player.
+    """Shapley interaction indices of pairs of players; by default of every visual with every text player.
 
-    `method` is "auto" (exact if 2^n <= budget, else "toggled"), "exact", "toggled" or "shapiq/<name>".
+    Args:
+        game: any game.
+        rows, columns: player numbers, visual players first.
+        budget: passes; never are more made.
+        method: "auto" (exact if 2^n <= budget, else "toggled"), "exact", "toggled" or "shapiq/<name>".
+        rng: a random stream or its seed.
+        batch_size: coalitions that the game is asked for at a time.
+
+    Returns:
+        An `Estimate`: `values` (rows, columns), their `standard_error`, and the passes made.
+
+    Example:
+        >>> game = Game(lambda visual, text: visual[:, 0] & text[:, 0], n_visual=2, n_text=1)
+        >>> interaction_matrix(game).values.tolist()
+        [[1.0], [0.0]]
     """
     rng = np.random.default_rng(rng)
     rows = range(game.n_visual) if rows is None else rows
@@ -122,7 +175,7 @@ def interaction_matrix(
         return _exactly(exact.shapley_interactions(table)[np.ix_(rows, columns)], evaluator)
     if method.startswith(PREFIX):
         name = method.removeprefix(PREFIX)
-        result = interactions_through_shapiq(evaluator.game(), rows, columns, name, budget, rng)
+        result = shapiq_bridge.shapley_interactions(evaluator.game(), rows, columns, name, budget, rng)
     elif method == "toggled":
         [result] = evaluator.run([(0, toggled(game.n, rows, columns, budget, rng))])
     else:

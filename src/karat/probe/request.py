@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 PIXELS = "pixels"  # the input itself, where layer names are taken
@@ -43,24 +43,11 @@ class Request:
         )
 
     def __or__(self, other: Request) -> Request:
-        return Request(
-            self.activations | other.activations,
-            self.gradients | other.gradients,
-            self.attention | other.attention,
-            self.attention_gradients | other.attention_gradients,
-            self.heads | other.heads,
-            self.head_gradients | other.head_gradients,
-            self.relu | other.relu,
-        )
+        return Request(*(mine | theirs for mine, theirs in self._beside(other)))
 
     def __le__(self, other: Request) -> bool:
         """Whether everything asked for here is asked for there."""
-        return (
-            self.activations <= other.activations
-            and self.gradients <= other.gradients
-            and self.attention <= other.attention
-            and self.attention_gradients <= other.attention_gradients
-            and self.heads <= other.heads
-            and self.head_gradients <= other.head_gradients
-            and self.relu <= other.relu
-        )
+        return all(mine <= theirs for mine, theirs in self._beside(other))
+
+    def _beside(self, other: Request) -> Iterable[tuple[frozenset[str], frozenset[str]]]:
+        return zip(vars(self).values(), vars(other).values(), strict=True)

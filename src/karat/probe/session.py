@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from time import perf_counter
-from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -15,16 +15,20 @@ from karat.kernel.answers import Reading, read_answer
 from karat.kernel.errors import BadInput, CapabilityMissing
 from karat.kernel.identity import generator
 from karat.kernel.roles import Model
+from karat.kernel.row import Failure
 from karat.kernel.sample import Sample
+from karat.kernel.target import Target, TargetLike, plain
 from karat.kernel.typing import Keep, Values
 from karat.models.torch_model import Inputs, Layout, TorchModel
-from karat.probe.coalitions import Kind, Looks, ModelGame, ModelGames, Setting
-from karat.probe.evaluator import Evaluator, Passes, Question, ask
+from karat.probe.absence import Absence
+from karat.probe.batcher import Batcher, Passes, RowQuestion
+from karat.probe.coalitions import ImagePasses, Kind, ModelGame, ModelGames, Setting
+from karat.probe.evaluator import Evaluator, Question, ask
 from karat.probe.players import TextSpec, VisualSpec, text_players, visual_players
 from karat.probe.request import Request
-from karat.probe.zero import Zero
 
 if TYPE_CHECKING:
+    from karat.probe.masked_inputs import MaskedInputs
     from karat.probe.trace import Trace
 
 T = TypeVar("T")
@@ -45,7 +49,7 @@ class Cost:
     backwards: int = 0
     shared: int = 0  # traces asked for that were there already
     passes: Passes = field(default_factory=Passes)
-    looks: Looks = field(default_factory=Looks)
+    images: ImagePasses = field(default_factory=ImagePasses)
     seconds: dict[str, float] = field(default_factory=dict)  # where time went, by what it was for; see `clock`
 
     @contextmanager
@@ -59,61 +63,84 @@ class Cost:
 
 
 class Session:
-    """`targets` are the texts to explain; by default the model's own answers, asked for when first needed. Where a
-    sample lists `choices`, that is what the model said up to the choice it made (`read_answer`), `answers` the choice.
+    """A batch of samples put to one model.
+
+    Args:
+        model: an adapter (`karat.load_model`, `karat.models`).
+        samples: n samples.
+        targets: what to explain of each, n texts or spans of them (`Target`), or a function of the session that chooses
+            them when they are first needed; by default the model's own answers. Where a sample lists `choices`, that is
+            the choice the model made (`read_answer`), in the context of what it said before.
+        seed: of all random streams (`rng`).
+        batch_size: rows of a forward pass.
+
+    Example:
+        >>> from karat.datasets.grid import generate
+        >>> from karat.models import load_model
+        >>> session = Session(load_model("gridprog.pure"), generate("D1_M_F0_d0.3", 2))
+        >>> session.trace(["vision.last"], ("activations",)).spatial("vision.last").shape[-2:]
+        torch.Size([6, 6])
+        >>> game = session.game(0)
+        >>> game.value(np.ones((1, game.n), dtype=bool)).shape, session.cost.passes.made
+        ((1,), 1)
 
     Explainers get the session and nothing else: `session.trace(...)` looks inside, `session.game(i, ...)` asks about
-    altered inputs. Both remember, so that what one explainer has paid for is free for the next.
+    altered inputs. Both remember, so that what one explainer has paid for is free for the next; `session.memo` does so
+    for anything else.
     """
 
     def __init__(
         self,
         model: Model,
         samples: Sequence[Sample],
-        targets: Sequence[str] | None = None,
+        targets: Sequence[TargetLike] | Callable[[Session], Sequence[TargetLike]] | None = None,
         seed: int = 0,
         batch_size: int = 64,
     ) -> None:
-        if targets is not None and len(targets) != len(samples):
-            raise BadInput(f"a session needs one target per sample; got {len(targets)} for {len(samples)} samples.")
         self.model = model
         self.samples = tuple(samples)
         self.seed = seed
         self.batch_size = batch_size
         self.cost = Cost()
-        self._targets = None if targets is None else tuple(targets)
+        self._targets = targets if targets is None or callable(targets) else self._one_each(targets)
         self._expected = Request()
-        self._traces: list[tuple[tuple[str, ...], Trace]] = []
-        self._known: dict[tuple[object, ...], ModelGame] = {}
+        self._traces: list[tuple[tuple[TargetLike, ...], Trace]] = []
+        self._games: dict[tuple[object, ...], ModelGame] = {}
+        self._memo: dict[Hashable, Any] = {}
 
     @cached_property
-    def targets(self) -> tuple[str, ...]:
+    def targets(self) -> tuple[TargetLike, ...]:
+        if callable(self._targets):
+            return self._one_each(self._targets(self))
         if self._targets is not None:
             return self._targets
-        return tuple(said if read is None else read.target for said, read in self._said)
+        by_token = "autoregressive" in self.model.capabilities  # others answer as a whole
+        return tuple(
+            plain(Target(text, reading.span)) if by_token and isinstance(reading, Reading) else text
+            for text, reading in self._readings
+        )
 
     @cached_property
     def answers(self) -> tuple[str, ...]:
-        """The choices that the targets amount to; the targets themselves where a sample lists none, or none fits."""
-        return tuple(said if read is None else read.answer for said, read in self._said)
+        """The choices that the targets amount to; the targets' own words where a sample lists none, or none fits."""
+        return tuple(reading.answer if isinstance(reading, Reading) else text for text, reading in self._readings)
 
     def unread(self, i: int) -> str | None:
         """Why what the model said about sample i is none of its choices, or None where it is one.
 
         A reference model that does not talk says one of its own answers, right or wrong: there is nothing to read.
         """
-        said, read = self._said[i]
+        reading = self._readings[i][1]
         talks = self.model.mechanism is None or "autoregressive" in self.model.capabilities
-        if read is not None or not self.samples[i].choices or not talks:
-            return None
-        return f"answer: {said[:80]!r} names none of {', '.join(self.samples[i].choices)}"
+        return reading.reason if isinstance(reading, Failure) and talks else None
 
     @cached_property
-    def _said(self) -> list[tuple[str, Reading | None]]:
-        said = self._targets if self._targets is not None else self.model.answer(self.samples)
+    def _readings(self) -> list[tuple[str, Reading | Failure | None]]:
+        """The words of each target, and what they were read as; None where there are no choices."""
+        texts = self.model.answer(self.samples) if self._targets is None else [str(t) for t in self.targets]
         return [
             (text, read_answer(text, sample.choices) if sample.choices else None)
-            for text, sample in zip(said, self.samples, strict=True)
+            for text, sample in zip(texts, self.samples, strict=True)
         ]
 
     @cached_property
@@ -158,16 +185,21 @@ class Session:
         layers: Sequence[str] = (),
         want: Collection[str] = ("activations", "gradients"),
         attention_layers: Sequence[str] | None = None,
-        targets: Sequence[str] | None = None,
+        targets: Sequence[TargetLike] | None = None,
     ) -> Trace:
-        """A trace of all samples (see `karat.probe.trace`), shared: asked twice, the model runs once.
+        """A trace of all samples, shared: asked twice, the model runs once.
 
-        `targets` differ from the session's for contrastive explanations; such a trace is shared with its like only.
+        Args:
+            layers, want, attention_layers: as in `karat.probe.trace`.
+            targets: other than the session's, for contrastive explanations; such a trace is shared with its like only.
+
+        Returns:
+            A `Trace` that stays open until the session is closed.
         """
         heads = self.torch_model.attention_layers if attention_layers is None else attention_layers
         return self.traced(Request.of(self.torch_model.layers, layers, want, heads), targets)
 
-    def traced(self, request: Request, targets: Sequence[str] | None = None) -> Trace:
+    def traced(self, request: Request, targets: Sequence[TargetLike] | None = None) -> Trace:
         """What `trace` does, for a request made elsewhere."""
         from karat.probe.recording import record
 
@@ -178,77 +210,126 @@ class Session:
                 return held
         if wanted == self.targets:
             request |= self._expected
-        seen = record(self.torch_model, self.inputs, wanted, request)
+        trace = record(self.torch_model, self.inputs, wanted, request)
         self.cost.traces += 1
-        self.cost.backwards += seen.backwards
-        self._traces.append((wanted, seen))
-        return seen
+        self.cost.backwards += trace.backwards
+        self._traces.append((wanted, trace))
+        return trace
 
     def game(
         self,
         i: int,
         visual: VisualSpec = "patches",
         text: TextSpec = "words",
-        zero: Zero | None = None,
+        absence: Absence | None = None,
         value: Kind = "probability",
-        target: str | None = None,
+        target: TargetLike | None = None,
         question: int | None = None,
     ) -> ModelGame:
-        """The coalition game of sample i (see `karat.probe.players` and `Zero`). Equal games share their answers.
+        """The coalition game of sample i. Equal games share their answers.
 
-        With `question` the image of sample i goes with the text of that sample instead of its own.
+        Args:
+            i: position of the sample.
+            visual: "patches", "cells", "pixels", "superpixels", "objects", (rows, columns), a label map (H, W) or None
+                (see `karat.probe.players`).
+            text: "words", "phrases", "tokens", groups of word positions or None.
+            absence: what an absent feature looks like; by default `Absence()`.
+            value: "probability", "logit" or "log_odds" of the target.
+            target: by default the sample's own.
+            question: position of a sample whose text the image of sample i goes with, instead of its own.
+
+        Returns:
+            A `ModelGame`: a `Game` that goes through the session's batches and memory.
         """
-        zero = zero or Zero()
+        absence = absence or Absence()
         asker = i if question is None else question
         sample = self.samples[i]
-        if asker != i:  # keeps the id of its image: looks at the image are shared by it
+        if asker != i:  # keeps the id of its image: features of the image are shared by it
             other = self.samples[asker]
             sample = replace(sample, text=other.text, answer=None, phrases=other.phrases, mechanisms={})
         patches = self._patches(i, visual, text)[0]
         tokens = self._patches(asker, visual, text)[1]
-        seen = visual_players(visual, sample, patches)
-        read = text_players(text if "text" in self.model.capabilities else None, sample, tokens)
+        patch_players = visual_players(visual, sample, patches)
+        word_players = text_players(text if "text" in self.model.capabilities else None, sample, tokens)
         answer = self.targets[i] if target is None else target
-        key = (i, asker, *seen.identity, read, *zero.visual_identity, zero.text, zero.words, value, answer)
-        if key not in self._known:
-            setting = Setting(sample, answer, seen, read, zero, value)
+        players = (*patch_players.identity, word_players)
+        key = (i, asker, *players, *absence.visual_identity, absence.text, absence.words, value, answer)
+        if key not in self._games:
+            setting = Setting(sample, answer, patch_players, word_players, absence, value)
             index = self.games.add(setting)
-            self._known[key] = ModelGame(self.evaluator.game(index).function, index, setting)
-        return self._known[key]
+            self._games[key] = ModelGame(self.evaluator.game(index).function, index, setting)
+        return self._games[key]
 
     def ask(self, questions: Sequence[tuple[ModelGame, Question[T]]]) -> list[T]:
-        """Results of questions about games of this session, answered together in full batches."""
-        return self.evaluator.run([(game.index, question) for game, question in questions])
+        """Results of questions about coalitions of this session's games, answered together in full batches."""
+        return self.run([self.about(game, question) for game, question in questions])
 
     def evaluate(self, requests: Sequence[tuple[ModelGame, Keep]]) -> list[Values]:
         """Values of joint masks (m, n) of many games, in full batches across samples."""
         return self.ask([(game, ask(keep)) for game, keep in requests])
 
+    def about(self, game: ModelGame, question: Question[T]) -> RowQuestion[T]:
+        """A question about coalitions as part of a larger one: `values = yield from session.about(game, ask(keep))`."""
+        return self.evaluator.about(game.index, question)
+
+    def run(self, questions: Sequence[RowQuestion[T]]) -> list[T]:
+        """Results of questions about rows of any kind (see `karat.probe.batcher`), in full batches of each kind."""
+        return self.batcher.run(questions)
+
+    def masked_inputs(self, game: ModelGame) -> MaskedInputs:
+        """The encoded form of a game: what its masks choose between, as tensors."""
+        return self.games.masked_inputs(self.torch_model, game.index)
+
+    def memo(self, key: Hashable, make: Callable[[], T]) -> T:
+        """What `make` gives, made once a session and kept as long as it: for facts that several explainers or metrics
+        need. Keys begin with the name of whoever makes them; a dict as value is a place to add to.
+
+        >>> from karat.models.blackbox import blackbox
+        >>> session = Session(blackbox(lambda images, texts: [{"yes": 1.0}] * len(images)), [])
+        >>> session.memo("example/answers", dict) is session.memo("example/answers", dict)
+        True
+        """
+        if key not in self._memo:
+            self._memo[key] = make()
+        value: T = self._memo[key]
+        return value
+
     def close(self) -> None:
-        """Let go of traces and remembered answers."""
+        """Let go of traces, remembered answers and what `memo` holds."""
         for _, held in self._traces:
             held.close()
         self._traces.clear()
-        self._known.clear()
-        self.__dict__.pop("evaluator", None)
-        self.__dict__.pop("games", None)
+        self._games.clear()
+        self._memo.clear()
+        for name in ("batcher", "evaluator", "games"):
+            self.__dict__.pop(name, None)
+
+    @cached_property
+    def batcher(self) -> Batcher:
+        return Batcher(self.batch_size, passes=self.cost.passes)
 
     @cached_property
     def evaluator(self) -> Evaluator:
-        games = self.games
-        return Evaluator(games.answer, games.shapes, batch_size=self.batch_size, passes=self.cost.passes)
+        return Evaluator(self.games.values, self.games.shapes, self.batcher)
 
     @cached_property
     def games(self) -> ModelGames:
         """All games asked for so far, by index."""
-        return ModelGames(self.model, looks=self.cost.looks)
+        return ModelGames(self.model, images=self.cost.images)
+
+    def _one_each(self, targets: Sequence[TargetLike]) -> tuple[TargetLike, ...]:
+        if len(targets) != len(self.samples):
+            raise BadInput(
+                f"a session needs one target per sample; got {len(targets)} for {len(self.samples)} samples."
+            )
+        return tuple(targets)
 
     def _patches(
         self, i: int, visual: VisualSpec, text: TextSpec
     ) -> tuple[tuple[int, int] | None, tuple[tuple[int, int], ...] | None]:
         """The model's patch grid and the token spans of the words of sample i, where they are asked for and known."""
-        asked = (isinstance(visual, str) and visual == "patches") or (isinstance(text, str) and text == "tokens")
-        if not asked or self.layout is None:
+        needed = (isinstance(visual, str) and visual == "patches") or (isinstance(text, str) and text == "tokens")
+        if not needed or self.layout is None:
             return None, None
         words = self.inputs.words[i] if self.inputs.words else None
         return self.layout.grid, words

@@ -16,7 +16,7 @@ from karat.kernel.row import Outcomes
 from karat.metrics.localization import CorrectedMass, OtsuIoU, RelevanceMass, Spuriousity
 from karat.metrics.ranking import Hit
 from karat.probe.session import Session
-from karat.protocols.localize import pair, takes_masks
+from karat.protocols.common.localize import pair, takes_masks
 
 
 @dataclass(frozen=True)

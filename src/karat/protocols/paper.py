@@ -16,8 +16,8 @@ RECORDED = Path(__file__).parent.parent / "recorded"
 
 def papers() -> dict[str, str]:
     """Protocols by the number of the paper they carry out: {"000": "grid", ...}."""
-    found = {getattr(cls, "paper_number", ""): name for name, cls in registered("protocol").items()}
-    return {number: name for number, name in sorted(found.items()) if number}
+    known = {cls.card.paper: name for name, cls in registered("protocol").items() if cls.card.paper}
+    return dict(sorted(known.items()))
 
 
 def paper(number: str, *runs: str | Path | Run) -> Comparison:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -25,13 +25,22 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Judgement = Literal["worse", "better", "changed", "no difference shown", "control", "too few"]
-Place = tuple[str, ...]  # protocol, model, dataset, explainer, metric
-_PLACE = ["protocol", "model", "dataset", "explainer", "metric"]
+Setting = tuple[str, str, str]  # field, before, after
 _LOOSE = ("protocol", "model", "dataset")  # where each run has one and they differ, the two are paired
 _FEWEST = 2  # pairs that a test needs
 _FIXED = ("semantic", "semantic-sweep")  # scores that mean something only under one and the same configuration
 _EXTRAS = ("thresholds",)  # parameters of those that add curves and change no score
 _MANIFEST = ("seed", "models", "datasets", "versions", "hardware")
+
+
+class Place(NamedTuple):
+    """Where a score stands in a run."""
+
+    protocol: str
+    model: str
+    dataset: str
+    explainer: str
+    metric: str
 
 
 @dataclass(frozen=True)
@@ -53,20 +62,33 @@ class Change:
     lost: int
     judgement: Judgement
 
+    @property
+    def is_worse(self) -> bool:
+        """Worse beyond chance, or failing now where it did not."""
+        return self.judgement == "worse" or self.lost > 0
+
 
 @dataclass(frozen=True)
 class Compared:
-    """`settings` are (field, before, after) of specs and manifests; `only_*` are rows that one run alone has."""
+    """Two runs side by side, under the `level` and `tolerance` that the changes were judged by.
 
+    `settings` are the fields of specs and manifests that differ, `versions` those of all packages, differing or not;
+    `only_*` are scores that one run alone has.
+    """
+
+    before: str
+    after: str
+    level: float
+    tolerance: float
     changes: tuple[Change, ...]
-    settings: tuple[tuple[str, str, str], ...]
-    only_before: tuple[str, ...]
-    only_after: tuple[str, ...]
+    settings: tuple[Setting, ...]
+    versions: tuple[Setting, ...]
+    only_before: tuple[Place, ...]
+    only_after: tuple[Place, ...]
 
     @property
     def worse(self) -> tuple[Change, ...]:
-        """Scores that are worse beyond chance, and explainers that now fail where they did not."""
-        return tuple(change for change in self.changes if change.judgement == "worse" or change.lost)
+        return tuple(change for change in self.changes if change.is_worse)
 
     def of(self, judgement: Judgement) -> list[Change]:
         return [change for change in self.changes if change.judgement == judgement]
@@ -108,10 +130,15 @@ def compare(
         for change, q in zip(changes, p, strict=True)
     ]
     return Compared(
-        tuple(judged),
-        tuple(_settings(one, two)),
-        tuple(" · ".join(place) for place in groups[0] if place not in groups[1]),
-        tuple(" · ".join(place) for place in groups[1] if place not in groups[0]),
+        before=str(one.path),
+        after=str(two.path),
+        level=level,
+        tolerance=tolerance,
+        changes=tuple(judged),
+        settings=tuple(row for row in _settings(one, two) if row[1] != row[2]),
+        versions=tuple(row for row in _settings(one, two) if row[0].startswith("versions.")),
+        only_before=tuple(place for place in groups[0] if place not in groups[1]),
+        only_after=tuple(place for place in groups[1] if place not in groups[0]),
     )
 
 
@@ -149,13 +176,13 @@ def _named_alike(first: pd.DataFrame, second: pd.DataFrame) -> pd.DataFrame:
 
 def _by_place(frame: pd.DataFrame) -> dict[Place, pd.DataFrame]:
     """Values and statuses by sample, of every explainer on every score."""
-    rows = frame.set_index("sample")[["value", "status", *_PLACE]]
-    return {tuple(map(str, place)): part for place, part in rows.groupby(_PLACE)}
+    fields = list(Place._fields)
+    rows = frame.set_index("sample")[["value", "status", *fields]]
+    return {Place(*map(str, place)): part for place, part in rows.groupby(fields)}
 
 
 def _change(place: Place, before: pd.DataFrame, after: pd.DataFrame) -> Change:
     """The paired difference, its p not yet corrected and not yet judged."""
-    protocol, model, dataset, explainer, metric = place
     later = after[["value", "status"]].add_suffix("_after")
     both = before.join(later, how="inner")
     a, b = (both[name].to_numpy(dtype=np.float64) for name in ("value", "value_after"))
@@ -170,9 +197,7 @@ def _change(place: Place, before: pd.DataFrame, after: pd.DataFrame) -> Change:
         interval = paired_difference(b, a, rng=generator(0, "\0".join(place), "compare/interval"))
         low, high = interval.low, interval.high
         p = sign_flip_test(b, a, rng=generator(0, "\0".join(place), "compare/test")).p
-    return Change(
-        protocol, model, dataset, explainer, metric, len(a), *means, means[1] - means[0], low, high, p, lost, "too few"
-    )
+    return Change(*place, len(a), *means, means[1] - means[0], low, high, p, lost, "too few")
 
 
 def _is_tested(change: Change) -> bool:
@@ -196,13 +221,12 @@ def _directions(run: Run) -> dict[str, str]:
     return {name: run.manifest.get("scores", {}).get(name, {}).get("direction", "none") for name in metrics}
 
 
-def _settings(one: Run, two: Run) -> Iterator[tuple[str, str, str]]:
+def _settings(one: Run, two: Run) -> Iterator[Setting]:
     before, after = (
         _flat({**{key: run.manifest.get(key) for key in _MANIFEST}, "spec": run.spec}) for run in (one, two)
     )
     for key in sorted({*before, *after}):
-        if before.get(key) != after.get(key):
-            yield key, before.get(key, "–"), after.get(key, "–")
+        yield key, before.get(key, "–"), after.get(key, "–")
 
 
 def _flat(value: Any, prefix: str = "") -> dict[str, str]:

@@ -36,7 +36,7 @@ class Metric:
     ceiling: str = ""
     citation: str = ""
     departures: str = ""
-    detail: tuple[str, ...] = ()  # names of the curves that its values come from
+    draws: tuple[tuple[str, str], ...] = ()  # details that are drawn: name, "curve" or "compass"
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +91,7 @@ class Evidence:
 
     def reasons_differ(self, models: Iterable[str]) -> bool:
         """Whether these models are known to reason differently: an average over them would describe none of them."""
-        known = {model: how for run in self.runs for model, how in run.manifest.get("mechanisms", {}).items()}
+        known = {model: facts.get("mechanism") for run in self.runs for model, facts in run.parts["model"].items()}
         return len({known.get(model) for model in models}) > 1
 
     def metrics_of(self, protocol: str) -> list[Metric]:
@@ -180,9 +180,9 @@ def _metrics(run: Run, frame: pd.DataFrame, shards: Sequence[Shard]) -> list[Met
         if (protocol, name) not in found:
             card = cards.get(name, {})
             about = {key: card[key] for key in card if key in Metric.__dataclass_fields__}
-            for key in ("range", "detail"):
-                if about.get(key) is not None:
-                    about[key] = tuple(about[key])
+            if about.get("range") is not None:
+                about["range"] = tuple(about["range"])
+            about["draws"] = tuple((str(name), str(how)) for name, how in about.get("draws", ()))
             found[protocol, name] = Metric(**{**about, "protocol": protocol, "name": name})
     return list(found.values())
 

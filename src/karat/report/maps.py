@@ -15,9 +15,9 @@ from karat.report.evidence import Evidence, Shard, is_control
 from karat.report.sink import Sink
 
 ItemKey = tuple[str, str, str, str]  # protocol, model, dataset, sample
-Kept = dict[str, dict[str, Any]]  # explainer → {"visual": (h, w), "words": ..., "details": {metric: (k,)}}
+Kept = dict[str, dict[str, Any]]  # explainer → {"visual": (h, w), "words": ..., "details": {metric: {name: (k,)}}}
 _PART = 300_000  # bytes of maps a chunk holds, about
-_LONGEST = 400  # numbers of a detail that a page draws
+_LONGEST = 400  # numbers of a curve that a page draws
 _COMMON = 16  # cells a side on which maps of different explainers are compared
 
 
@@ -25,10 +25,11 @@ def write_maps(
     evidence: Evidence, items: Mapping[ItemKey, int], explainers: Mapping[str, int], sink: Sink
 ) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     """Write `maps-<k>` chunks. Returns (items,) the chunk of each, -1 where nothing was kept, and its disagreement."""
+    draws = {(metric.protocol, metric.name): [name for name, _ in metric.draws] for metric in evidence.metrics}
     metrics = {
         (metric.protocol, metric.name): k
         for k, metric in enumerate(evidence.metrics)
-        if metric.detail or metric.name.startswith("compass")  # others are numbers for their protocol, not curves
+        if metric.draws  # other details are numbers for their protocol
     }
     parts = np.full(len(items), -1, dtype=np.int32)
     disagreement = np.full(len(items), np.nan, dtype=np.float32)
@@ -41,7 +42,10 @@ def write_maps(
         parts[item] = written
         disagreement[item] = disagree([k["visual"] for e, k in kept.items() if "visual" in k and not is_control(e)])
         numbers = {name: k for (protocol, name), k in metrics.items() if protocol == key[0]}
-        chunk[item] = {explainers[name]: _drawn(parts, numbers) for name, parts in kept.items() if name in explainers}
+        named = {name: draws[key[0], name] for name in numbers}
+        chunk[item] = {
+            explainers[name]: _drawn(parts, numbers, named) for name, parts in kept.items() if name in explainers
+        }
         size += sum(_size(drawn) for drawn in chunk[item].values())
         if size > _PART:
             sink.data(f"maps-{written}", chunk)
@@ -66,11 +70,14 @@ def by_item(evidence: Evidence) -> Iterator[tuple[ItemKey, Kept]]:
                 for position, parts in sorted(maps.get(cell["id"], {}).items(), key=lambda kept: kept[0]):
                     key = (protocol, model, dataset, shard.view.samples[position])
                     found.setdefault(key, {})[explainer] = parts
-                for metric, values in details.get(cell["id"], {}).items():
-                    for sample, value in zip(shard.view.samples, values, strict=True):
-                        if np.isfinite(value).any():
-                            mine = found.setdefault((protocol, model, dataset, sample), {}).setdefault(explainer, {})
-                            mine.setdefault("details", {})[metric] = value
+                for metric, arrays in details.get(cell["id"], {}).items():
+                    for name, values in arrays.items():
+                        for sample, value in zip(shard.view.samples, values, strict=True):
+                            if isinstance(value, np.ndarray) and value.ndim == 1 and np.isfinite(value).any():
+                                mine = found.setdefault((protocol, model, dataset, sample), {}).setdefault(
+                                    explainer, {}
+                                )
+                                mine.setdefault("details", {}).setdefault(metric, {})[name] = value
         yield from sorted(found.items(), key=lambda item: item[0][:3])  # stable: samples stay in the dataset's order
 
 
@@ -94,7 +101,7 @@ def disagree(maps: list[np.ndarray[Any, Any]]) -> float:
     return float(1 - correlations[np.triu_indices(len(common), 1)].mean())
 
 
-def _drawn(parts: dict[str, Any], metrics: Mapping[str, int]) -> dict[str, Any]:
+def _drawn(parts: dict[str, Any], metrics: Mapping[str, int], draws: Mapping[str, list[str]]) -> dict[str, Any]:
     """A map as bytes: 0..255 for 0..1, or 0..254 for -1..1 where it has negative values; words, details as numbers."""
     drawn: dict[str, Any] = {}
     if "visual" in parts:
@@ -107,13 +114,15 @@ def _drawn(parts: dict[str, Any], metrics: Mapping[str, int]) -> dict[str, Any]:
     if "scalar" in parts:
         drawn["scalar"] = number(float(parts["scalar"][0]), 4)
     details = {
-        metrics[name]: [number(float(v), 4) for v in values]
-        for name, values in parts.get("details", {}).items()
-        if name in metrics and len(values) <= _LONGEST
+        metrics[metric]: [[number(float(v), 4) for v in arrays[name]] for name in draws[metric]]
+        for metric, arrays in parts.get("details", {}).items()
+        if metric in metrics and all(name in arrays and len(arrays[name]) <= _LONGEST for name in draws[metric])
     }
     return {**drawn, "details": details} if details else drawn
 
 
 def _size(drawn: dict[str, Any]) -> int:
     """About how many bytes of a chunk."""
-    return (len(drawn["map"][3]) if "map" in drawn else 0) + sum(7 * len(v) for v in drawn.get("details", {}).values())
+    return (len(drawn["map"][3]) if "map" in drawn else 0) + sum(
+        7 * len(curve) for curves in drawn.get("details", {}).values() for curve in curves
+    )

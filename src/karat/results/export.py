@@ -1,4 +1,4 @@
-"""Tables out: CSV or Parquet, written whole or not at all."""
+"""Files for others, written whole or not at all: tables as CSV or Parquet, and anything that is bytes already."""
 
 from __future__ import annotations
 
@@ -24,4 +24,9 @@ def write_frame(frame: pd.DataFrame, path: str | Path) -> None:
         data = buffer.getvalue()
     else:
         raise BadInput(f"tables are written as .csv or .parquet; got {path.name}.")
+    write_file(data, path)
+
+
+def write_file(data: bytes, path: str | Path) -> None:
+    path = Path(path)
     Store(path.parent).write(path.name, data)

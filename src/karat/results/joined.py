@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from karat.kernel.errors import BadInput
-from karat.results.run import KEYS, Run
+from karat.results import details
+from karat.results.details import Details
+from karat.results.facts import KINDS, Parts, with_facts
+from karat.results.run import Run
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,20 +39,23 @@ class Joined(Run):
         import pandas as pd
 
         frames = [run.scores() for run in self.runs]
-        return pd.concat([frame[new] for frame, new in zip(frames, _chosen(frames), strict=True)], ignore_index=True)
+        whole = pd.concat([frame[new] for frame, new in zip(frames, _chosen(frames), strict=True)], ignore_index=True)
+        return with_facts(whole, self.parts)  # what tells the parts of one run apart need not be the same for another
 
-    def details(self, metric: str) -> tuple[pd.DataFrame, np.ndarray[Any, Any]]:
-        """Of the runs whose details are as wide as the widest: others were computed from something else."""
+    @property
+    def parts(self) -> Parts:
+        return {kind: {label: facts for run in self.runs for label, facts in run.parts[kind].items()} for kind in KINDS}
+
+    def details(self, metric: str) -> Details:
         import pandas as pd
 
-        found = [run.details(metric) for run in self.runs]
-        width = max(values.shape[1] for _, values in found)
-        found = [(keys, values) for keys, values in found if values.shape[1] == width]
-        new = _chosen([keys for keys, _ in found])
-        keys = pd.concat([keys[mine] for (keys, _), mine in zip(found, new, strict=True)], ignore_index=True)
-        keys = keys.sort_values(list(KEYS), kind="stable")
-        values = np.concatenate([values[mine] for (_, values), mine in zip(found, new, strict=True)])[keys.index]
-        return keys.reset_index(drop=True), values
+        parts = [run.details(metric) for run in self.runs]
+        parts = [part.take(mine) for part, mine in zip(parts, _chosen([part.keys for part in parts]), strict=True)]
+        parts = [part for part in parts if len(part)]
+        if not parts:
+            return Details(pd.DataFrame(columns=list(details.KEYS)))
+        keys = pd.concat([part.keys for part in parts], ignore_index=True)
+        return Details.of(keys, [{**part.arrays, **part.texts} for part in parts])
 
 
 def _chosen(frames: list[pd.DataFrame]) -> list[np.ndarray[Any, Any]]:

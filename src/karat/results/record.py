@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import io
+import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import safetensors.numpy
 
 from karat.kernel.errors import BadInput
-from karat.results.run import KEYS, Run, ShardView
+from karat.results.details import KEYS, Details
+from karat.results.facts import KINDS, with_facts
+from karat.results.run import Run, ShardView
 from karat.results.store import Store
 
 if TYPE_CHECKING:
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
 SCORES, DETAILS = "scores.parquet", "details.safetensors"
 HASHES = "recorded"  # in the manifest: sha256 of scores and details, by name; other files have seals
 _KEPT = ("spec.json", "findings.json")
+TEXT = "text:"  # before the name of a detail that is words
 
 
 class Record(Run):
@@ -38,20 +42,28 @@ class Record(Run):
         except (pa.ArrowException, OSError, ValueError, KeyError):
             raise self._altered(SCORES) from None
         named = {name: "object" for name, kind in frame.dtypes.items() if str(kind) == "category"}
-        return frame.astype({**named, "value": np.float64})
+        return with_facts(frame.astype({**named, "value": np.float64}), self.parts)
 
-    def details(self, metric: str) -> tuple[pd.DataFrame, np.ndarray[Any, Any]]:
-        """Rows of the kept metric in the order of `scores`."""
+    def details(self, metric: str) -> Details:
+        """Rows of the kept metric in the order of their keys."""
         try:
             listed = DETAILS in self.manifest.get(HASHES, {}) or self.store.exists(DETAILS)
             kept = safetensors.numpy.load(self._whole(DETAILS)) if listed else {}
+            arrays = {
+                key.rpartition("/")[2]: values for key, values in kept.items() if key.rpartition("/")[0] == metric
+            }
+            texts = {
+                name.removeprefix(TEXT): json.loads(arrays.pop(name).tobytes())
+                for name in list(arrays)
+                if name.startswith(TEXT)
+            }
         except (safetensors.SafetensorError, ValueError, KeyError):
             raise self._altered(DETAILS) from None
         scores = self.scores()
-        if metric not in kept:
-            return scores.loc[[], list(KEYS)], np.empty((0, 0), np.float32)
+        if not arrays and not texts:
+            return Details(scores.loc[[], list(KEYS)])
         rows = scores[scores["metric"] == metric].sort_values(list(KEYS), kind="stable")
-        return rows.loc[:, list(KEYS)].reset_index(drop=True), kept[metric]
+        return Details(rows.loc[:, list(KEYS)].reset_index(drop=True), arrays, texts)
 
     def shards(self) -> Iterator[ShardView]:
         return iter(())
@@ -73,11 +85,12 @@ class Record(Run):
 
 
 def record(run: Run, out: str | Path, details: tuple[str, ...] = ()) -> Record:
-    """Write scores in one file, the named details in another, and what the run says about itself."""
+    """Write scores in one file, all details of the named metrics in another, and what the run says about itself."""
     import pandas as pd
 
     store = Store(out)
     scores = run.scores()
+    scores = scores.drop(columns=[name for name in scores if str(name).partition(".")[0] in KINDS and "." in str(name)])
     names = [name for name, kind in scores.dtypes.items() if str(kind) == "object"]
     buffer = io.BytesIO()
     scores.astype({**dict.fromkeys(names, "category"), "value": np.float32}).to_parquet(
@@ -86,13 +99,18 @@ def record(run: Run, out: str | Path, details: tuple[str, ...] = ()) -> Record:
     files = {SCORES: buffer.getvalue()}
     arrays = {}
     for metric in details:
-        keys, values = run.details(metric)
-        if not len(keys):
+        kept = run.details(metric)
+        if not len(kept):
             raise BadInput(f"{run.path}: there are no details of {metric}.")
         rows = pd.MultiIndex.from_frame(scores.loc[scores["metric"] == metric, list(KEYS)].sort_values(list(KEYS)))
-        places = pd.MultiIndex.from_frame(keys.loc[:, list(KEYS)]).get_indexer(rows)
-        found = np.where((places >= 0)[:, None], values[places], np.nan)  # a failure has none
-        arrays[metric] = np.ascontiguousarray(found, dtype=np.float16)
+        places = pd.MultiIndex.from_frame(kept.keys.loc[:, list(KEYS)]).get_indexer(rows)
+        for name, values in kept.arrays.items():
+            chosen = values[places].copy()
+            chosen[places < 0] = np.nan  # a failure has none
+            arrays[f"{metric}/{name}"] = np.ascontiguousarray(chosen)
+        for name, texts in kept.texts.items():
+            written = json.dumps([texts[place] if place >= 0 else "" for place in places.tolist()], ensure_ascii=False)
+            arrays[f"{metric}/{TEXT}{name}"] = np.frombuffer(written.encode(), dtype=np.uint8)
     if arrays:
         files[DETAILS] = safetensors.numpy.save(arrays)
     for name, data in files.items():

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import safetensors.numpy
 
 from karat.kernel.errors import BadInput
 from karat.kernel.finding import Finding
-from karat.results.shard import DETAIL, read_shard
+from karat.results.details import KEYS, Details
+from karat.results.facts import Parts, parts_of, with_facts
+from karat.results.shard import DETAIL, TEXT, read_shard
 from karat.results.store import Store
 
 if TYPE_CHECKING:
@@ -34,16 +36,18 @@ class ShardView:
         """cell → sample position → {"visual": (h, w), "words": ..., "pairs": ...}; empty where the file is gone."""
         kept: dict[str, dict[int, dict[str, Any]]] = {}
         for (cell, position, part), values in self._kept():
-            if position != DETAIL:
+            if position not in (DETAIL, TEXT):
                 kept.setdefault(cell, {}).setdefault(int(position), {})[part] = values
         return kept
 
-    def details(self) -> dict[str, dict[str, Any]]:
-        """cell → metric → what its values were computed from, (n, k)."""
-        kept: dict[str, dict[str, Any]] = {}
-        for (cell, position, metric), values in self._kept():
-            if position == DETAIL:
-                kept.setdefault(cell, {})[metric] = values
+    def details(self) -> dict[str, dict[str, dict[str, Any]]]:
+        """cell → metric → name → what its values were computed from: an array (n, ...), or n texts."""
+        kept: dict[str, dict[str, dict[str, Any]]] = {}
+        for (cell, position, rest), values in self._kept():
+            if position in (DETAIL, TEXT):
+                metric, _, name = rest.rpartition("/")
+                told = values if position == DETAIL else json.loads(values.tobytes())
+                kept.setdefault(cell, {}).setdefault(metric, {})[name] = told
         return kept
 
     def _kept(self) -> Iterator[tuple[list[str], Any]]:
@@ -54,10 +58,8 @@ class ShardView:
 
 COLUMNS = (
     "cell", "protocol", "model", "dataset", "explainer", "metric", "sample", "answer",
-    "expected", "probability", "value", "status", "reason", "passes",
+    "expected", "probability", "value", "level", "status", "reason", "passes",
 )  # fmt: skip
-
-KEYS = ("model", "dataset", "explainer", "sample")  # what tells the details of one metric apart
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,11 @@ class Run:
     @cached_property
     def manifest(self) -> dict[str, Any]:
         return dict(self.store.read_json("manifest.json"))
+
+    @property
+    def parts(self) -> Parts:
+        """Facts of the run's models, datasets and explainers: kind → label → fact → value."""
+        return parts_of(self.manifest)
 
     def findings(self) -> list[Finding]:
         """What the protocol concluded when the run was last completed."""
@@ -110,7 +117,10 @@ class Run:
         return done
 
     def scores(self) -> pd.DataFrame:
-        """One row per sample × explainer × metric: value (NaN where there is none), status, reason, passes, meta.*"""
+        """One row per sample × explainer × metric: value (NaN where there is none), status, reason, passes, level.
+
+        `meta.*` are facts of the sample; `model.*`, `dataset.*`, `explainer.*` facts of the parts (see `with_facts`).
+        """
         import pandas as pd
 
         if damaged := self.damaged():
@@ -134,9 +144,10 @@ class Run:
             return pd.DataFrame(columns=list(COLUMNS))
         scores = pd.concat([_plain(frame) for frame in frames], ignore_index=True)
         # The order of rows must not depend on which worker wrote which shard first.
-        return scores.sort_values(
+        scores = scores.sort_values(
             ["protocol", "model", "dataset", "explainer", "sample", "metric"], kind="stable", ignore_index=True
         )
+        return with_facts(scores, self.parts)
 
     def shards(self) -> Iterator[ShardView]:
         """Shard by shard, each file read once: for whoever goes through a whole run."""
@@ -147,13 +158,13 @@ class Run:
                 metrics = table.column("metric").unique().to_pylist()
                 yield ShardView(self.store, about["samples"], about["cells"], metrics, about["attributions"])
 
-    def details(self, metric: str) -> tuple[pd.DataFrame, np.ndarray[Any, Any]]:
-        """What a metric's values were computed from: keys (model, dataset, explainer, sample) and an array (n, k)."""
+    def details(self, metric: str) -> Details:
+        """What a metric's values were computed from, row by row in the order of their keys."""
         import pandas as pd
 
         wanted, seen = set(self.manifest["cells"]), set[str]()
         keys: list[pd.DataFrame] = []
-        parts: list[np.ndarray[Any, Any]] = []
+        parts: list[dict[str, Any]] = []
         for shard in self.shards():
             details = shard.details()
             for cell in shard.cells:
@@ -166,10 +177,8 @@ class Run:
                                           "sample": shard.samples}))  # fmt: skip
                 parts.append(detail)
         if not parts:
-            return pd.DataFrame(columns=list(KEYS)), np.empty((0, 0), np.float32)
-        frame, values = pd.concat(keys, ignore_index=True), np.concatenate(parts)
-        order = frame.sort_values(list(KEYS), kind="stable").index.to_numpy()
-        return frame.loc[order].reset_index(drop=True), values[order]
+            return Details(pd.DataFrame(columns=list(KEYS)))
+        return Details.of(pd.concat(keys, ignore_index=True), parts)
 
     def attributions(self, cell: str) -> dict[int, dict[str, Any]]:
         """Kept maps of one cell: sample position → {"visual": (h, w), "words": ...}, each at most 1 in size."""
@@ -186,7 +195,7 @@ class Run:
         kept: dict[int, dict[str, Any]] = {}
         for key, values in safetensors.numpy.load(data).items():
             owner, position, part = key.split("/", 2)
-            if owner == cell and position != DETAIL:
+            if owner == cell and position not in (DETAIL, TEXT):
                 kept.setdefault(int(position), {})[part] = values
         return kept
 

@@ -20,7 +20,7 @@ from karat.kernel.typing import Meta
 from karat.results.store import Store
 
 FORMAT = 1
-DETAIL = "detail"
+DETAIL, TEXT = "detail", "text"
 STATUS = ("score", "failure", "not_applicable")
 _SHOWN_SIDE = 64  # cells a side of the kept maps: enough to look at, small enough to keep
 
@@ -97,6 +97,7 @@ def _table(result: ShardResult) -> pa.Table:
         "expected": _tile(result.expected, len(blocks), pa.string()),
         "probability": _tile(result.probabilities, len(blocks), pa.float64()),
         "value": _values([outcomes for _, _, outcomes in blocks]),
+        "level": _repeat([outcomes.level for _, _, outcomes in blocks], n),
         "status": _repeat_status(blocks, n),
         "reason": _reasons(blocks, n),
         "passes": pa.array(np.concatenate([c.passes for c, _, _ in blocks]) if blocks else np.empty(0)),
@@ -142,13 +143,17 @@ def _reasons(blocks: Sequence[tuple[CellResult, str, Outcomes]], n: int) -> pa.A
 
 
 def _maps(result: ShardResult) -> dict[str, np.ndarray[Any, Any]]:
-    """What is kept beside the scores: `<cell>/<sample position>/<part>` and `<cell>/detail/<metric>` (n, k)."""
+    """What is kept beside the scores: `<cell>/<sample position>/<part>`, `<cell>/detail/<metric>/<name>` (n, ...), and
+    `<cell>/text/<metric>/<name>`, a JSON list of n texts as bytes."""
     kept: dict[str, np.ndarray[Any, Any]] = {}
     for cell_result in result.cells:
         name = cell_result.cell.id
         for metric, outcomes in cell_result.outcomes.items():
-            if outcomes.detail is not None:
-                kept[f"{name}/{DETAIL}/{metric}"] = np.ascontiguousarray(outcomes.detail, dtype=np.float32)
+            for detail, values in outcomes.details.items():
+                kept[f"{name}/{DETAIL}/{metric}/{detail}"] = np.ascontiguousarray(values)
+            for detail, texts in outcomes.texts.items():
+                written = json.dumps(list(texts), ensure_ascii=False).encode()
+                kept[f"{name}/{TEXT}/{metric}/{detail}"] = np.frombuffer(written, dtype=np.uint8)
         for i, attribution in enumerate(cell_result.attributions):
             if attribution is not None:
                 kept |= {f"{name}/{i}/{part}": values for part, values in _parts(attribution).items()}

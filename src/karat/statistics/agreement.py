@@ -44,6 +44,21 @@ def kendall(
 
     With `rng`, a percentile bootstrap interval over rows or, given `clusters`, whole clusters. Resampling repeats
     rows, and repeats are ties in both columns, which tau-b leaves out.
+
+    Args:
+        first: (n,) numbers; NaN is missing.
+        second: (n,), likewise.
+        rng: the random stream of the resamples. None for no interval.
+        clusters: (n,) labels; rows of one cluster are resampled together.
+        resamples: how many.
+        confidence: of the interval.
+
+    Returns:
+        An `Estimate` of tau, with p.
+
+    Example:
+        >>> round(kendall([1, 2, 3, 4], [1, 3, 2, 4]).value, 3)
+        0.667
     """
     (a, b), keep = columns_without_missing(first, second, name="kendall")
     dropped = len(keep) - len(a)
@@ -74,7 +89,20 @@ def spearman(
     resamples: int = 1000,
     confidence: float = 0.95,
 ) -> Estimate:
-    """Spearman's rho of two columns (n,) with its p, NaN rows left out; with `rng`, a bootstrap interval."""
+    """Spearman's rho of two columns (n,) with its p, NaN rows left out; with `rng`, a bootstrap interval.
+
+    Args:
+        first: (n,) numbers; NaN is missing.
+        second: (n,), likewise.
+        rng, clusters, resamples, confidence: as in `kendall`.
+
+    Returns:
+        An `Estimate` of rho, with p.
+
+    Example:
+        >>> round(spearman([1, 2, 3, 4], [1, 3, 2, 4]).value, 3)
+        0.8
+    """
     (a, b), keep = columns_without_missing(first, second, name="spearman")
     dropped = len(keep) - len(a)
     if len(a) < 3 or np.ptp(a) == 0 or np.ptp(b) == 0:
@@ -103,6 +131,23 @@ def ranking_agreement(
     Both tables are wide (one row per block, one column per explainer) with the same rows; columns that only one of
     them has are left out, blocks that are incomplete in either too (n_dropped). p treats the k explainers as the
     sample, the interval treats the blocks as the sample: few explainers give a large p however many blocks there are.
+
+    Args:
+        first: (blocks, explainers), wide, as `wide` makes it.
+        second: the same rows, scored by another metric.
+        directions: which scores are better in each, "higher" or "lower".
+        rng: the random stream of the resamples. None for no interval.
+        clusters: labels of the blocks; blocks of one cluster are resampled together.
+        resamples: how many.
+        confidence: of the interval.
+
+    Returns:
+        An `Estimate` of tau, with p; `n` counts blocks.
+
+    Example:
+        >>> first = pd.DataFrame({"a": [0.9, 0.8], "b": [0.5, 0.6], "c": [0.4, 0.3]})
+        >>> ranking_agreement(first, -first, ("higher", "lower")).value
+        1.0
     """
     shared = [name for name in first.columns if name in set(second.columns)]
     if len(shared) < 2:
@@ -134,14 +179,28 @@ def agreement_matrix(
     resamples: int = 1000,
     confidence: float = 0.95,
 ) -> pd.DataFrame:
-    """`ranking_agreement` of every pair of metrics: one row per pair with tau, p, low, high, n, n_dropped."""
+    """`ranking_agreement` of every pair of metrics: one row per pair with tau, p, low, high, n, n_dropped.
+
+    Args:
+        tables: by metric, each (blocks, explainers), wide.
+        directions: by metric.
+        rng, clusters, resamples, confidence: as in `ranking_agreement`.
+
+    Returns:
+        A frame indexed by (first, second): tau, p, low, high, n, n_dropped.
+
+    Example:
+        >>> scores = pd.DataFrame({"a": [0.9, 0.8], "b": [0.5, 0.6], "c": [0.4, 0.3]})
+        >>> agreement_matrix({"x": scores, "y": -scores}, {"x": "higher", "y": "higher"})["tau"].tolist()
+        [-1.0]
+    """
     rows = {}
     for a, b in combinations(tables, 2):
-        found = ranking_agreement(
+        tau = ranking_agreement(
             tables[a], tables[b], (directions[a], directions[b]),
             rng=rng, clusters=clusters, resamples=resamples, confidence=confidence,
         )  # fmt: skip
-        rows[a, b] = (found.value, found.p, found.low, found.high, found.n, found.n_dropped)
+        rows[a, b] = (tau.value, tau.p, tau.low, tau.high, tau.n, tau.n_dropped)
     frame = pd.DataFrame.from_dict(rows, orient="index", columns=["tau", "p", "low", "high", "n", "n_dropped"])
     frame.index = pd.MultiIndex.from_tuples(list(rows), names=["first", "second"])
     return frame

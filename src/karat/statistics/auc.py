@@ -26,6 +26,19 @@ def auc(
     kind and across kinds: both twins judged on the same sample (Obuchowski's extension). The interval is symmetric on
     the logit scale, so it stays in [0, 1]; at an AUC of exactly 0 or 1 the standard error is zero and the bound comes
     from the smaller kind alone (rule of three, generalised). p is of an AUC of one half.
+
+    Args:
+        scores: (n,) numbers; NaN is missing.
+        positive: (n,) bool, which rows are of the positive kind.
+        clusters: (n,) labels of rows that may be correlated.
+        confidence: of the interval.
+
+    Returns:
+        An `Estimate`, NaN where one kind has no rows.
+
+    Example:
+        >>> auc([0.1, 0.4, 0.35, 0.8], [False, False, True, True]).value
+        0.75
     """
     (x, kind), keep = columns_without_missing(scores, positive, name="auc")
     dropped = len(keep) - len(x)
@@ -64,7 +77,19 @@ def placements(up: Floats, down: Floats) -> tuple[Floats, Floats]:
 
 
 def roc(scores: npt.ArrayLike, positive: npt.ArrayLike) -> pd.DataFrame:
-    """The ROC curve from (0, 0) to (1, 1): threshold (positive from there up), false_positive, true_positive rate."""
+    """The ROC curve from (0, 0) to (1, 1).
+
+    Args:
+        scores: (n,) numbers; NaN is missing.
+        positive: (n,) bool, which rows are of the positive kind.
+
+    Returns:
+        A frame with threshold (positive from there up), false_positive and true_positive rates.
+
+    Example:
+        >>> roc([0.1, 0.4, 0.8], [False, True, True])["true_positive"].tolist()
+        [0.0, 0.5, 1.0, 1.0]
+    """
     (x, kind), _ = columns_without_missing(scores, positive, name="roc")
     if not len(x) or kind.min() == kind.max():
         raise BadInput("roc: needs scores of both kinds.")

@@ -46,6 +46,22 @@ def bootstrap_mean(
     `bca` corrects the percentiles for bias and skew (a jackknife over clusters gives the acceleration). p is of a
     mean of zero, two-sided, from the draws moved to mean zero; it is never below 1 / (resamples + 1). With fewer than
     two clusters there is a value and no interval.
+
+    Args:
+        values: (n,) numbers; NaN is missing.
+        rng: the random stream of the resamples.
+        clusters: (n,) labels; rows of one cluster are resampled together.
+        resamples: how many.
+        confidence: of the interval.
+        method: "bca" or "percentile".
+
+    Returns:
+        An `Estimate`.
+
+    Example:
+        >>> estimate = bootstrap_mean([0.2, 0.4, 0.6, 0.8], rng=np.random.default_rng(0))
+        >>> round(estimate.value, 3), estimate.low < 0.5 < estimate.high, estimate.n
+        (0.5, True, 4)
     """
     (kept,), keep = columns_without_missing(values, name="bootstrap_mean")
     dropped = len(keep) - len(kept)
@@ -72,7 +88,22 @@ def paired_difference(
     confidence: float = 0.95,
     method: Method = "bca",
 ) -> Estimate:
-    """Mean of first - second over the rows where both are present: `bootstrap_mean` of the differences."""
+    """Mean of first - second over the rows where both are present: `bootstrap_mean` of the differences.
+
+    Args:
+        first: (n,) numbers; NaN is missing.
+        second: (n,), likewise.
+        rng, clusters, resamples, confidence, method: as in `bootstrap_mean`.
+
+    Returns:
+        An `Estimate`; pairs that miss one are counted in `n_dropped`.
+
+    Example:
+        >>> nan = float("nan")
+        >>> estimate = paired_difference([0.9, 0.8, 0.7, nan], [0.5, 0.6, 0.4, 0.3], rng=np.random.default_rng(0))
+        >>> round(estimate.value, 3), estimate.n, estimate.n_dropped
+        (0.3, 3, 1)
+    """
     (a, b), keep = columns_without_missing(first, second, name="paired_difference")
     differences = np.full(len(keep), np.nan)
     differences[keep] = a - b
@@ -93,6 +124,22 @@ def bootstrap_statistic(
     """Any statistic of rows (n, c) with a percentile interval: one call per resample, so meant for cheap statistics.
 
     Rows with a NaN are left out and counted. A resample on which the statistic is NaN is ignored.
+
+    Args:
+        rows: (n, c) numbers; a row with NaN is missing.
+        statistic: of rows (m, c), a number.
+        rng: the random stream of the resamples.
+        clusters: (n,) labels; rows of one cluster are resampled together.
+        resamples: how many.
+        confidence: of the interval.
+
+    Returns:
+        An `Estimate`.
+
+    Example:
+        >>> rows = np.array([[1.0], [2.0], [4.0], [9.0]])
+        >>> bootstrap_statistic(rows, lambda some: float(np.median(some)), rng=np.random.default_rng(0)).value
+        3.0
     """
     keep = np.asarray(~np.isnan(rows).any(axis=1))
     kept = rows[keep]

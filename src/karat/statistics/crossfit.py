@@ -38,6 +38,19 @@ def logistic(features: npt.ArrayLike, positive: npt.ArrayLike, *, ridge: float =
 
     Features are standardised; the penalty is ridge / 2 times the squared weights, the intercept is free. The penalty
     keeps the weights finite where the kinds separate fully.
+
+    Args:
+        features: (n, c) numbers; a row with NaN is missing.
+        positive: (n,) bool.
+        ridge: strength of the penalty.
+
+    Returns:
+        A `Logistic`.
+
+    Example:
+        >>> fit = logistic([[0.0], [1.0], [2.0], [3.0]], [False, False, True, True])
+        >>> bool(fit.weights[0] > 0), round(fit.intercept, 6) == 0
+        (True, True)
     """
     x, y = _rows(features, positive)
     keep = ~np.isnan(x).any(axis=1) & ~np.isnan(y)
@@ -85,6 +98,23 @@ def cross_fitted_scores(
 
     Groups (n,) are dealt to folds at random and whole. Log-odds mean the same in every fold (zero = even odds), so
     one AUC may be taken over all of them; deal both kinds in each group, or the folds' own shares of the kinds leak.
+
+    Args:
+        features: (n, c) numbers.
+        positive: (n,) bool.
+        groups: (n,) labels; a group stays in one fold.
+        rng: the random stream that deals the folds.
+        folds: how many.
+        ridge: as in `logistic`.
+
+    Returns:
+        (n,) log-odds.
+
+    Example:
+        >>> features, kinds = [[0.0], [1.0]] * 6, [False, True] * 6
+        >>> scores = cross_fitted_scores(features, kinds, np.repeat(range(6), 2), rng=np.random.default_rng(0))
+        >>> bool((scores[1::2] > scores[::2]).all())
+        True
     """
     x, y = _rows(features, positive)
     labels = pd.Series(groups)

@@ -112,9 +112,9 @@ def code_levels(values: pd.Series[Any]) -> tuple[Codes, tuple[str, ...]]:
         present = values.cat.remove_unused_categories()
         codes: Codes = np.array(present.cat.codes, dtype=np.intp)
         return codes, tuple(str(level) for level in present.cat.categories)
-    numbers, found = pd.factorize(values, sort=True)
+    numbers, levels = pd.factorize(values, sort=True)
     codes = np.array(numbers, dtype=np.intp)
-    return codes, tuple(str(level) for level in found)
+    return codes, tuple(str(level) for level in levels)
 
 
 def _groupings(

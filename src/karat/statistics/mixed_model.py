@@ -112,6 +112,24 @@ def mixed_model(
     the coefficients carry the names of the levels, with several `column=level`. Rows with a missing value in a used
     column are dropped and counted. A random column that the data cannot estimate (one level, one row per level, the
     same split as another) is left out, with a warning and a missing variance.
+
+    Args:
+        frame: one row per score.
+        response: the column of scores.
+        fixed: the column, or columns, whose effects are wanted.
+        random: columns with one random intercept per level.
+        reml: restricted maximum likelihood, or (False) maximum likelihood.
+        reference: the level of the first fixed column that the others are compared with.
+        confidence: of the interval.
+
+    Returns:
+        A `MixedModel`; its `coefficients` have coef, se, z, p, low, high by level.
+
+    Example:
+        >>> scores = {"score": [1.0, 2.0, 1.2, 2.1, 0.9, 2.2], "explainer": list("ababab"), "image": list("xxyyzz")}
+        >>> frame = pd.DataFrame(scores)
+        >>> mixed_model(frame, "score", "explainer", "image").coefficients["coef"].round(3).to_dict()
+        {'(Intercept)': 1.033, 'b': 1.067}
     """
     if not 0 < confidence < 1:
         raise BadInput(f"mixed_model: confidence must lie between 0 and 1, got {confidence}.")
@@ -174,7 +192,21 @@ def mixed_model_by(
     reference: str | None = None,
     confidence: float = 0.95,
 ) -> GroupedFits:
-    """A separate fit for each level of `by`, which leaves the random columns (fsyn2026 B.2: one model per dataset)."""
+    """A separate fit for each level of `by`, which leaves the random columns (fsyn2026 B.2: one model per dataset).
+
+    Args:
+        frame, response, fixed, random, reml, reference, confidence: as in `mixed_model`.
+        by: the column that splits the frame.
+
+    Returns:
+        `GroupedFits`: fits and failures by level.
+
+    Example:
+        >>> scores = {"score": [1.0, 2.0, 1.2, 2.1] * 2, "explainer": list("abababab"), "data": list("xxxxyyyy")}
+        >>> frame = pd.DataFrame(scores)
+        >>> sorted(mixed_model_by(frame, "data", "score", "explainer").fits)
+        ['x', 'y']
+    """
     if by not in frame.columns:
         raise BadInput(f"mixed_model_by: no column {by!r}; the frame has {', '.join(map(repr, frame.columns))}.")
     random = tuple(name for name in ((random,) if isinstance(random, str) else random) if name != by)
@@ -213,14 +245,16 @@ def _variances(design: Design, variances: Floats, residual: float) -> pd.DataFra
 
 
 def _warnings(design: Design, best: Optimum) -> tuple[str, ...]:
-    said = [f"random column {column!r} {reason}; it is left out." for column, reason in design.omitted]
+    warnings = [f"random column {column!r} {reason}; it is left out." for column, reason in design.omitted]
     if design.n_dropped:
-        said.append(f"{design.n_dropped} rows with a missing value are left out.")
+        warnings.append(f"{design.n_dropped} rows with a missing value are left out.")
     for grouping, tau in zip(design.groupings, best.tau, strict=True):
         if tau == 0:
-            said.append(f"singular fit: the variance of {grouping.column!r} is estimated as zero.")
+            warnings.append(f"singular fit: the variance of {grouping.column!r} is estimated as zero.")
         elif len(grouping.levels) < _FEW_LEVELS:
-            said.append(f"{grouping.column!r} has {len(grouping.levels)} levels: its variance is a rough guess.")
+            warnings.append(f"{grouping.column!r} has {len(grouping.levels)} levels: its variance is a rough guess.")
     if not best.converged:
-        said.append(f"not converged: the deviance may still fall by {best.decrement:.2g}; the residual may be zero.")
-    return tuple(said)
+        warnings.append(
+            f"not converged: the deviance may still fall by {best.decrement:.2g}; the residual may be zero."
+        )
+    return tuple(warnings)

@@ -17,6 +17,17 @@ def adjust(p: npt.ArrayLike, method: Correction = "holm") -> npt.NDArray[np.floa
 
     `bonferroni` and `holm` bound the chance of any false finding (Holm's is never larger); `benjamini-hochberg`
     bounds the expected share of false ones among the findings.
+
+    Args:
+        p: (k,) p-values of one family of tests.
+        method: "bonferroni", "holm" or "benjamini-hochberg".
+
+    Returns:
+        (k,) adjusted p-values.
+
+    Example:
+        >>> adjust([0.01, 0.04, 0.03]).round(6).tolist()
+        [0.03, 0.06, 0.06]
     """
     p = np.asarray(p, dtype=np.float64)
     out = np.full(p.shape, np.nan)

@@ -15,6 +15,20 @@ def pareto(frame: pd.DataFrame, cost: str, score: str, direction: Direction = "h
 
     Lower cost is better, `direction` says which score is. Equal points share the frontier. Rows with a missing cost
     or score come last and are never on it.
+
+    Args:
+        frame: one row per explainer.
+        cost: the column of costs.
+        score: the column of scores.
+        direction: which scores are better, "higher" or "lower".
+
+    Returns:
+        The frame, ordered, with two more columns.
+
+    Example:
+        >>> frame = pd.DataFrame({"passes": [1, 50, 60], "score": [0.4, 0.8, 0.7]}, index=["cam", "rise", "lime"])
+        >>> pareto(frame, "passes", "score")["frontier"].to_dict()
+        {'cam': True, 'rise': True, 'lime': False}
     """
     if direction == "none":
         raise BadInput(f"pareto: {score!r} has no better direction.")

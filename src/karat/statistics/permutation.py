@@ -39,7 +39,22 @@ def sign_flip_test(
 ) -> Permutation:
     """Paired test: under no difference the two scores of a pair could be swapped. Incomplete pairs are left out.
 
-    With `clusters` all pairs of a cluster swap together. p counts the labelling seen, so it is never zero.
+    With `clusters` all pairs of a cluster swap together. p counts the observed labelling, so it is never zero.
+
+    Args:
+        first: (n,) numbers; NaN is missing.
+        second: (n,), the other score of each pair.
+        rng: the random stream of the labellings, where not all are tried.
+        alternative: "two-sided", "greater" (first is) or "less".
+        clusters: (n,) labels; pairs of one cluster swap together.
+        resamples: how many labellings are tried where all would be more.
+
+    Returns:
+        A `Permutation`.
+
+    Example:
+        >>> sign_flip_test([0.9, 0.8, 0.7], [0.5, 0.6, 0.4], rng=np.random.default_rng(0)).p
+        0.25
     """
     (a, b), keep = columns_without_missing(first, second, name="sign_flip_test")
     dropped = len(keep) - len(a)
@@ -67,7 +82,23 @@ def shuffle_test(
     alternative: Alternative = "two-sided",
     resamples: int = 9999,
 ) -> Permutation:
-    """Two independent groups: under no difference any row could have been in either. NaN rows are left out."""
+    """Two independent groups: under no difference any row could have been in either. NaN rows are left out.
+
+    Args:
+        first: (n,) numbers; NaN is missing.
+        second: (m,) numbers of other rows.
+        rng: the random stream of the labellings.
+        alternative: "two-sided", "greater" (first is) or "less".
+        resamples: how many labellings are tried.
+
+    Returns:
+        A `Permutation`.
+
+    Example:
+        >>> test = shuffle_test([0.9, 0.8, 0.7, 0.9], [0.1, 0.2, 0.1, 0.3], rng=np.random.default_rng(0))
+        >>> round(test.difference, 3), test.p < 0.05
+        (0.65, True)
+    """
     a, b = (columns_without_missing(column, name="shuffle_test")[0][0] for column in (first, second))
     dropped = len(np.atleast_1d(first)) + len(np.atleast_1d(second)) - len(a) - len(b)
     if not len(a) or not len(b):
@@ -76,22 +107,22 @@ def shuffle_test(
     pooled_mean = float(pooled.mean())
     centred = pooled - pooled_mean
     totals = np.array([rng.permutation(centred)[: len(a)].sum() for _ in range(resamples)])
-    seen = float(centred[: len(a)].sum())  # with the pooled mean fixed, the sum of one group orders the differences
-    p = _share(totals, seen, alternative, float(np.abs(centred).sum()), counted=False)
+    observed = float(centred[: len(a)].sum())  # with the pooled mean fixed, the sum of one group orders the differences
+    p = _share(totals, observed, alternative, float(np.abs(centred).sum()), counted=False)
     return Permutation(float(a.mean() - b.mean()), p, False, len(pooled), dropped)
 
 
 def _share(
-    totals: npt.NDArray[np.float64], seen: float, alternative: Alternative, size: float, *, counted: bool
+    totals: npt.NDArray[np.float64], observed: float, alternative: Alternative, size: float, *, counted: bool
 ) -> float:
-    """Share of labellings at least as extreme as the one seen; sums that differ by rounding only count as equal."""
+    """Share of labellings at least as extreme as the observed one; sums that differ by rounding only count as equal."""
     slack = 1e-12 * size
     if alternative == "greater":
-        extreme = totals >= seen - slack
+        extreme = totals >= observed - slack
     elif alternative == "less":
-        extreme = totals <= seen + slack
+        extreme = totals <= observed + slack
     elif alternative == "two-sided":
-        extreme = np.abs(totals) >= abs(seen) - slack
+        extreme = np.abs(totals) >= abs(observed) - slack
     else:
         raise BadInput(f"alternative must be greater, less or two-sided, got {alternative!r}.")
     extra = 0 if counted else 1

@@ -16,7 +16,19 @@ from karat.statistics.estimate import columns_without_missing
 def paired_power(difference: float, sd: float, n: int, *, alpha: float = 0.05, comparisons: int = 1) -> float:
     """Chance that a two-sided paired t-test at alpha / comparisons finds a true mean difference with n pairs.
 
-    `sd` is of the paired differences, not of the scores.
+    Args:
+        difference: the true mean difference.
+        sd: of the paired differences, not of the scores.
+        n: pairs.
+        alpha: level of the test, before it is divided by `comparisons`.
+        comparisons: tests of one family.
+
+    Returns:
+        A chance.
+
+    Example:
+        >>> round(paired_power(0.5, 1.0, 34), 2)
+        0.81
     """
     _check(sd, alpha, comparisons)
     if n < 2:
@@ -33,7 +45,19 @@ def paired_power(difference: float, sd: float, n: int, *, alpha: float = 0.05, c
 def samples_to_separate(
     difference: float, sd: float, *, alpha: float = 0.05, power: float = 0.8, comparisons: int = 1
 ) -> int | None:
-    """Fewest pairs with at least this power; None where no number will do (no difference, or beyond ten million)."""
+    """Fewest pairs with at least this power.
+
+    Args:
+        difference, sd, alpha, comparisons: as in `paired_power`.
+        power: the chance that is wanted.
+
+    Returns:
+        A number of pairs, or None where no number will do (no difference, or beyond ten million).
+
+    Example:
+        >>> samples_to_separate(0.5, 1.0), samples_to_separate(0.0, 1.0)
+        (34, None)
+    """
     _check(sd, alpha, comparisons)
     if not 0 < power < 1:
         raise BadInput(f"power must lie between 0 and 1, got {power}.")
@@ -52,7 +76,19 @@ def samples_to_separate(
 
 
 def detectable_difference(n: int, sd: float, *, alpha: float = 0.05, power: float = 0.8, comparisons: int = 1) -> float:
-    """Smallest true mean difference that n pairs find with this power."""
+    """Smallest true mean difference that n pairs find with this power.
+
+    Args:
+        n, sd, alpha, comparisons: as in `paired_power`.
+        power: the chance that is wanted.
+
+    Returns:
+        A difference.
+
+    Example:
+        >>> round(detectable_difference(34, 1.0), 2)
+        0.5
+    """
     _check(sd, alpha, comparisons)
     if n < 2 or not 0 < power < 1:
         raise BadInput(f"detectable_difference: needs n >= 2 and 0 < power < 1, got n={n}, power={power}.")
@@ -84,7 +120,20 @@ def separation(
     first: npt.ArrayLike, second: npt.ArrayLike, *, alpha: float = 0.05, power: float = 0.8, comparisons: int = 1
 ) -> Separation:
     """Plan from paired scores (n,); pairs that miss one are left out. The pilot's own difference is a guess: a small
-    pilot that happened to see a large one promises too much."""
+    pilot that happened to see a large one promises too much.
+
+    Args:
+        first: (n,) numbers; NaN is missing.
+        second: (n,), the other score of each pair.
+        alpha, power, comparisons: as in `samples_to_separate`.
+
+    Returns:
+        A `Separation`.
+
+    Example:
+        >>> separation([0.9, 0.8, 0.7, 0.9], [0.5, 0.6, 0.6, 0.4]).needed
+        6
+    """
     (a, b), keep = columns_without_missing(first, second, name="separation")
     n = len(a)
     if n < 2:

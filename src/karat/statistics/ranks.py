@@ -25,6 +25,20 @@ def wide(frame: pd.DataFrame, response: str, treatment: str, blocks: str | Seque
     """Long scores to one row per block, one column per treatment; NaN where there is no score.
 
     A block is, for instance, ("dataset", "instance", "model"). Twice the same treatment in one block is an error.
+
+    Args:
+        frame: one row per score.
+        response: the column of scores.
+        treatment: the column whose values become columns, such as explainer.
+        blocks: the column, or columns, that make up a block.
+
+    Returns:
+        (blocks, treatments).
+
+    Example:
+        >>> frame = pd.DataFrame({"image": [1, 1, 2], "explainer": list("aba"), "score": [0.5, 0.2, 0.7]})
+        >>> wide(frame, "score", "explainer", "image").to_numpy().tolist()
+        [[0.5, 0.2], [0.7, nan]]
     """
     keys = [blocks] if isinstance(blocks, str) else list(blocks)
     missing = [name for name in (response, treatment, *keys) if name not in frame.columns]
@@ -49,7 +63,17 @@ class MeanRanks:
 def mean_ranks(scores: pd.DataFrame, direction: Direction = "higher") -> MeanRanks:
     """Mean rank of each column over complete blocks, 1 = best, ties share the mean of their ranks.
 
-    `table` has mean_rank and position (place in the order of mean ranks; ties share the best).
+    Args:
+        scores: (blocks, explainers), as `wide` makes it.
+        direction: which scores are better, "higher" or "lower".
+
+    Returns:
+        `MeanRanks`; its `table` has mean_rank and position (place in the order of mean ranks; ties share the best).
+
+    Example:
+        >>> table = pd.DataFrame({"a": [0.9, 0.8, 0.7, 0.9], "b": [0.5, 0.6, 0.4, 0.3], "c": [0.4, 0.7, 0.3, 0.2]})
+        >>> mean_ranks(table).table["mean_rank"].to_dict()
+        {'a': 1.0, 'b': 2.25, 'c': 2.75}
     """
     ranks, dropped = block_ranks(scores, direction)
     means = ranks.mean(axis=0)
@@ -68,8 +92,21 @@ def rank_intervals(
 ) -> MeanRanks:
     """Mean ranks with bootstrap intervals, and how sure each place in the order is.
 
-    Adds to `mean_ranks`: low, high (of the mean rank), position_low, position_high (of the place), and p_best, the
-    share of resamples in which the explainer came first, ties shared. `clusters` has one label per row of `scores`.
+    Args:
+        scores, direction: as in `mean_ranks`.
+        rng: the random stream of the resamples.
+        clusters: labels of the rows of `scores`; rows of one cluster are resampled together.
+        resamples: how many.
+        confidence: of the interval.
+
+    Returns:
+        `MeanRanks`; its `table` has, beside what `mean_ranks` gives, low, high (of the mean rank), position_low,
+        position_high (of the place), and p_best, the share of resamples in which the explainer came first, ties shared.
+
+    Example:
+        >>> table = pd.DataFrame({"a": [0.9, 0.8, 0.7, 0.9], "b": [0.5, 0.6, 0.4, 0.3], "c": [0.4, 0.7, 0.3, 0.2]})
+        >>> rank_intervals(table, rng=np.random.default_rng(0)).table["p_best"].to_dict()
+        {'a': 1.0, 'b': 0.0, 'c': 0.0}
     """
     ranks, dropped = block_ranks(scores, direction)
     keep = scores.notna().all(axis=1).to_numpy()
@@ -97,9 +134,21 @@ def wilcoxon_against_best(
 ) -> pd.DataFrame:
     """Wilcoxon signed-rank test of every column against the best by mean rank (fsyn2026 Fig. 5), or against `best`.
 
-    Index: the other explainers, best first. Columns: n (pairs with both scores), n_dropped, n_zero (ties, which the
-    test leaves out), statistic, p (two-sided), p_bonferroni, p_holm, effect (matched rank-biserial correlation,
-    positive where `best` is better). Choosing the best on the same data favours it: read p as against that choice.
+    Choosing the best on the same data favours it: read p as against that choice.
+
+    Args:
+        scores, direction: as in `mean_ranks`.
+        best: the column to compare with, instead of the best by mean rank.
+
+    Returns:
+        A frame indexed by the other explainers, best first: n (pairs with both scores), n_dropped, n_zero (ties, which
+        the test leaves out), statistic, p (two-sided), p_bonferroni, p_holm, effect (matched rank-biserial correlation,
+        positive where `best` is better).
+
+    Example:
+        >>> table = pd.DataFrame({"a": [0.9, 0.8, 0.7, 0.9], "b": [0.5, 0.6, 0.4, 0.3], "c": [0.4, 0.7, 0.3, 0.2]})
+        >>> wilcoxon_against_best(table)["p"].to_dict()
+        {'b': 0.125, 'c': 0.125}
     """
     order = list(mean_ranks(scores, direction).table.index)
     chosen = order[0] if best is None else best
@@ -139,7 +188,19 @@ class Friedman:
 
 
 def friedman(scores: pd.DataFrame) -> Friedman:
-    """Friedman's test over complete blocks, corrected for ties."""
+    """Friedman's test over complete blocks, corrected for ties.
+
+    Args:
+        scores: (blocks, explainers), as `wide` makes it.
+
+    Returns:
+        A `Friedman`.
+
+    Example:
+        >>> table = pd.DataFrame({"a": [0.9, 0.8, 0.7, 0.9], "b": [0.5, 0.6, 0.4, 0.3], "c": [0.4, 0.7, 0.3, 0.2]})
+        >>> round(friedman(table).statistic, 3)
+        6.5
+    """
     ranks, dropped = block_ranks(scores, "higher")
     n, k = ranks.shape
     if k < 2:
@@ -156,14 +217,40 @@ def friedman(scores: pd.DataFrame) -> Friedman:
 
 
 def critical_difference(k: int, n: int, alpha: float = 0.05) -> float:
-    """Nemenyi: mean ranks of k explainers over n blocks closer than this are not told apart at level alpha."""
+    """Nemenyi: mean ranks of k explainers over n blocks closer than this are not told apart at level alpha.
+
+    Args:
+        k: explainers.
+        n: blocks.
+        alpha: level.
+
+    Returns:
+        A difference of mean ranks.
+
+    Example:
+        >>> round(critical_difference(3, 10), 3)
+        1.048
+    """
     if k < 2 or n < 1 or not 0 < alpha < 1:
         raise BadInput(f"critical_difference: needs k >= 2, n >= 1, 0 < alpha < 1; got k={k}, n={n}, alpha={alpha}.")
     return float(stats.studentized_range.isf(alpha, k, np.inf) / np.sqrt(2) * np.sqrt(k * (k + 1) / (6 * n)))
 
 
 def cliques(ranks: MeanRanks, alpha: float = 0.05) -> list[tuple[str, ...]]:
-    """Maximal runs of explainers whose mean ranks lie within one critical difference: the bars of its diagram."""
+    """Maximal runs of explainers whose mean ranks lie within one critical difference: the bars of its diagram.
+
+    Args:
+        ranks: of `mean_ranks`.
+        alpha: level.
+
+    Returns:
+        Names of each run, best first.
+
+    Example:
+        >>> table = pd.DataFrame({"a": [0.9, 0.8, 0.7, 0.9], "b": [0.5, 0.6, 0.4, 0.3], "c": [0.4, 0.7, 0.3, 0.2]})
+        >>> cliques(mean_ranks(table))
+        [('a', 'b'), ('b', 'c')]
+    """
     means = ranks.table["mean_rank"].sort_values(kind="stable")
     gap = critical_difference(len(means), ranks.n, alpha)
     values, names = means.to_numpy(), [str(name) for name in means.index]

@@ -35,7 +35,7 @@ class Race:
     """Where each pair stands. `table` is indexed by (first, second) with
 
     winner      the better explainer, "tie" (difference within the margin), or None while unsettled
-    settled_at  rows of the score table seen when it was settled; missing while unsettled
+    settled_at  rows of the score table when it was settled; missing while unsettled
     difference  mean of first - second so far (scores, or wins: +1, 0, -1)
     n           pairs used;  n_dropped  rows where either score is missing
     e_value     largest wealth so far of the luckier player; `needed` settles the pair
@@ -44,7 +44,7 @@ class Race:
     table: pd.DataFrame
     needed: float
     confidence: float
-    seen: int
+    rows: int  # of the score table so far
 
     @property
     def settled(self) -> bool:
@@ -73,6 +73,22 @@ def race(
     +-`margin` is a tie; without a margin, equal explainers never settle. `statistic="wins"` compares how often each
     is better instead of by how much: far quicker where differences are small beside `score_range`. Give one row per
     independent sample: average over models first. An explainer may be dropped (NaN) once its pairs are settled.
+
+    Args:
+        scores: (samples in the order they were drawn, explainers), NaN where missing.
+        score_range: the least and the greatest score there can be.
+        direction: which scores are better, "higher" or "lower".
+        confidence: that no pair is ever called wrongly.
+        margin: a difference that does not matter; None for none.
+        statistic: "mean" compares by how much, "wins" how often each is better.
+
+    Returns:
+        A `Race`.
+
+    Example:
+        >>> scores = pd.DataFrame({"a": [0.9] * 60, "b": [0.1] * 60})
+        >>> race(scores, (0.0, 1.0)).table["winner"].tolist()
+        ['a']
     """
     if not 0 < confidence < 1 or (margin is not None and margin <= 0):
         raise BadInput(f"race: needs 0 < confidence < 1 and a positive margin; got {confidence}, {margin}.")
@@ -128,6 +144,19 @@ def anytime_interval(values: npt.ArrayLike, bounds: tuple[float, float], *, conf
     """Interval for the mean of bounded values (n,), in the order drawn, that holds at all times at once.
 
     It contains every mean against which neither player has grown its coin 2 / (1 - confidence)-fold. NaN are left out.
+
+    Args:
+        values: (n,) numbers in the order drawn; NaN is missing.
+        bounds: the least and the greatest value there can be.
+        confidence: of the interval.
+
+    Returns:
+        An `Estimate`.
+
+    Example:
+        >>> estimate = anytime_interval([0.4, 0.6] * 50, (0.0, 1.0))
+        >>> estimate.low < 0.5 < estimate.high
+        True
     """
     (x,), keep = columns_without_missing(values, name="anytime_interval")
     low, high = bounds

@@ -41,6 +41,18 @@ def jonckheere(values: npt.ArrayLike, order: npt.ArrayLike, alternative: Alterna
 
     Normal approximation with the variance corrected for ties in both; `strength` is Goodman and Kruskal's gamma over
     pairs from different groups. Rows with a NaN are left out.
+
+    Args:
+        values: (n,) numbers; NaN is missing.
+        order: (n,) a number that ranks the group of each row.
+        alternative: "increasing", "decreasing" or "two-sided".
+
+    Returns:
+        A `Trend`.
+
+    Example:
+        >>> jonckheere([1.0, 2.0, 3.0, 4.0], [0, 0, 1, 1]).strength
+        1.0
     """
     (y, x), keep = columns_without_missing(values, order, name="jonckheere")
     n, dropped = len(y), len(keep) - len(y)
@@ -65,6 +77,17 @@ def page(table: npt.ArrayLike | pd.DataFrame, alternative: Alternative = "increa
     `p` is exact for up to six conditions and a thousand blocks: every order of every block's ranks as they are (ties
     included) is as likely as any other. Beyond that it is that of `z`, the normal approximation. `strength` is the mean
     Spearman correlation of blocks with the order when nothing ties.
+
+    Args:
+        table: (blocks, conditions in their order); a block with NaN is missing.
+        alternative: "increasing", "decreasing" or "two-sided".
+
+    Returns:
+        A `Trend`.
+
+    Example:
+        >>> round(page([[0.1, 0.2, 0.3], [0.2, 0.4, 0.5], [0.1, 0.3, 0.2]]).p, 4)
+        0.0324
     """
     values = np.asarray(table, dtype=np.float64)
     if values.ndim != 2 or values.shape[1] < 2:
@@ -99,10 +122,10 @@ def _exact_p(ranks: npt.NDArray[np.float64], total: float, alternative: Alternat
             chances = np.convolve(chances, own)
         lowest += int(times * sums.min())
     sums = lowest + np.arange(len(chances))
-    seen = round(2 * total)
+    observed = round(2 * total)
     middle = n * k * (k + 1) ** 2 / 2  # of twice the sum; the chances are symmetric about it
-    above, below = float(chances[sums >= seen].sum()), float(chances[sums <= seen].sum())
-    both = float(chances[np.abs(sums - middle) >= abs(seen - middle)].sum())
+    above, below = float(chances[sums >= observed].sum()), float(chances[sums <= observed].sum())
+    both = float(chances[np.abs(sums - middle) >= abs(observed - middle)].sum())
     return min(1.0, {"increasing": above, "decreasing": below, "two-sided": both}[alternative])
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from karat.kernel.registry import label
-from karat.metrics.problems import outcomes
+from karat.metrics import outcomes
 from karat.testing.cards import card_laws
 from karat.testing.law import Law, demand, tried, unlike
 

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from karat.kernel.sample import Sample
+from karat.kernel.target import Target
 from karat.models.vlm_adapter import VLM
+from karat.probe.absence import Absence
 from karat.probe.session import Session
-from karat.probe.zero import Zero
 from karat.testing.law import Law, tried
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ def vlm_laws(model: VLM, samples: Sequence[Sample], answers: Sequence[str]) -> l
         "masking the image or the processed patches is the same": _image_or_patches,
         "masking words touches question tokens only": _words,
         "a visual token is of its own cell of the image": _cells,
+        "the probability of a span is given what was said before it": _own_span,
     }
     return [tried(name, partial(law, model, samples, answers)) for name, law in laws.items()]
 
@@ -53,11 +55,26 @@ def _own_probability(model: VLM, samples: Sequence[Sample], answers: Sequence[st
     return _compared(model.score(samples, answers), expected)
 
 
+def _own_span(model: VLM, samples: Sequence[Sample], answers: Sequence[str]) -> str:
+    """Of the last token of "yes, yes", by the module's own forward over all of it."""
+    import torch
+
+    expected, targets = [], []
+    for sample, answer in zip(samples, answers, strict=True):
+        said = f"{answer}, {answer}"
+        whole = _prepared(model, sample, said)
+        with torch.no_grad():
+            table = _module(model)(**whole).logits[0].float().log_softmax(-1)
+        expected.append(math.exp(float(table[-2, int(whole["input_ids"][0, -1])])))
+        targets.append(Target.token(-1, said, model.token_spans(said)))
+    return _compared(model.score(samples, targets), expected)
+
+
 def _own_answer(model: VLM, samples: Sequence[Sample], answers: Sequence[str]) -> str:
-    plain = replace(model, extract=None, options=())
+    plain = replace(model, parameters=replace(model.parameters, options=()))
     for sample, ours in zip(samples, plain.answer(samples), strict=True):
         given = _prepared(model, sample)
-        made = _module(model).generate(**given, max_new_tokens=model.max_new_tokens, do_sample=False)[0]
+        made = _module(model).generate(**given, max_new_tokens=model.parameters.max_new_tokens, do_sample=False)[0]
         theirs = model.processor.tokenizer.decode(made[given["input_ids"].shape[1] :], skip_special_tokens=True).strip()
         if ours != theirs:
             return f"{sample.id}: {ours!r}, generate says {theirs!r}"
@@ -79,10 +96,10 @@ def _no_mask(model: VLM, samples: Sequence[Sample], answers: Sequence[str]) -> s
 
 def _one_patch(model: VLM, samples: Sequence[Sample], answers: Sequence[str]) -> str:
     session = Session(model, [_native(model, samples[0])], answers[:1])
-    game = session.game(0, zero=Zero(visual="black"))
+    game = session.game(0, absence=Absence(visual="black"))
     grid = model.layout(session.inputs).grid
     assert grid is not None
-    mixed = session.games.mixed(model, game.index)
+    mixed = session.masked_inputs(game)
     for player in {0, grid[1] - 1, grid[0] * grid[1] - 1}:
         keep = np.ones((1, game.n_visual), bool)
         keep[0, player] = False
@@ -98,7 +115,7 @@ def _one_patch(model: VLM, samples: Sequence[Sample], answers: Sequence[str]) ->
 
 def _image_or_patches(model: VLM, samples: Sequence[Sample], answers: Sequence[str]) -> str:
     session = Session(model, [_native(model, samples[0])], answers[:1])
-    game = session.game(0, zero=Zero(visual="blur", radius=3))
+    game = session.game(0, absence=Absence(visual="blur", radius=3))
     visual = np.random.default_rng(0).random((4, game.n_visual)) < 0.5
     text = np.ones((4, game.n_text), bool)
     altered = game.setting.altered(visual, text)
@@ -112,7 +129,7 @@ def _words(model: VLM, samples: Sequence[Sample], answers: Sequence[str]) -> str
     for sample, answer in zip(samples, answers, strict=True):
         session = Session(model, [sample], [answer])
         game = session.game(0)
-        masked, base = session.games.mixed(model, game.index).texts(np.zeros((1, game.n_text), bool)), session.inputs
+        masked, base = session.masked_inputs(game).texts(np.zeros((1, game.n_text), bool)), session.inputs
         assert base.tokens is not None
         assert masked.tokens is not None
         if any(bool((masked.other[name] != tensor).any()) for name, tensor in base.other.items()):
@@ -148,7 +165,7 @@ def _cells(model: VLM, samples: Sequence[Sample], answers: Sequence[str]) -> str
 
 @contextmanager
 def _without_attention(model: VLM) -> Iterator[None]:
-    from karat.explainers.exchange import exchanged
+    from karat.explainers.patched_forward import patched_forward
     from karat.models.structure import attention_modules, submodule
 
     def nothing(output: Tensor) -> Tensor:
@@ -156,7 +173,7 @@ def _without_attention(model: VLM) -> Iterator[None]:
 
     with ExitStack() as stack:
         for name in attention_modules(submodule(model.module, model.vision)):
-            stack.enter_context(exchanged(model.module, f"{model.vision}.{name}", nothing))
+            stack.enter_context(patched_forward(model.module, f"{model.vision}.{name}", nothing))
         yield
 
 
@@ -170,7 +187,7 @@ def _native(model: VLM, sample: Sample) -> Sample:
 
 def _prepared(model: VLM, sample: Sample, said: str = "") -> dict[str, Any]:
     """One sample as the processor itself makes it."""
-    content = [{"type": "image"}, {"type": "text", "text": (sample.text or "") + model.suffix}]
+    content = [{"type": "image"}, {"type": "text", "text": (sample.text or "") + model.parameters.suffix}]
     chat = model.processor.apply_chat_template([{"role": "user", "content": content}], add_generation_prompt=True)
     gap = " " if said and not chat[-1].isspace() else ""
     given = model.processor(images=[sample.image], text=[chat + gap + said], return_tensors="pt")

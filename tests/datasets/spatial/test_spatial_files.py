@@ -18,7 +18,7 @@ from karat.datasets.spatial.coco import read_instances
 from karat.datasets.spatial.pair import overlap
 from karat.datasets.spatial.vsr import CATEGORIES, match_category, read_statements
 from karat.kernel.errors import BadInput
-from karat.protocols import published
+from karat.protocols.common import published
 
 
 def _coco(folder: Path, pictures: int = 12) -> Path:

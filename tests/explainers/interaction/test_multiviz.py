@@ -28,8 +28,8 @@ def session() -> Session:
 def word_effects(session: Session, pixels: torch.Tensor) -> torch.Tensor:
     """(n, T): e · dy/de of every text token, by a plain first-order trace at these pixels."""
     inputs = replace(session.inputs, pixels=pixels)
-    with trace(session.torch_model, inputs, session.targets, ["words"], attention_layers=()) as seen:
-        product = (seen.activations["words"] * seen.gradients["words"]).sum(-1)
+    with trace(session.torch_model, inputs, session.targets, ["words"], attention_layers=()) as recorded:
+        product = (recorded.activations["words"] * recorded.gradients["words"]).sum(-1)
     return (
         product
         if product.shape[1] == inputs.tokens.shape[1]
@@ -38,7 +38,7 @@ def word_effects(session: Session, pixels: torch.Tensor) -> torch.Tensor:
 
 
 def test_equals_finite_differences(session: Session) -> None:
-    found = MultiViz()(session)
+    attributions = MultiViz()(session)
     pixels = session.inputs.pixels
     step = 1e-2  # the decoder normalises in float32, so smaller steps drown in its rounding
     spans = session.inputs.words
@@ -54,18 +54,18 @@ def test_equals_finite_differences(session: Session) -> None:
             up, down = sides
             total += abs(float(up.abs().sum() - down.abs().sum())) / (2 * step)
             each += np.abs((up - down).numpy()) / (2 * step)
-        assert found[i].visual[y, x] == pytest.approx(total, rel=0.03, abs=1e-5)
-        np.testing.assert_allclose(found[i].pairs[y * 96 + x], each, rtol=0.05, atol=1e-5)
+        assert attributions[i].visual[y, x] == pytest.approx(total, rel=0.03, abs=1e-5)
+        np.testing.assert_allclose(attributions[i].pairs[y * 96 + x], each, rtol=0.05, atol=1e-5)
 
 
 def test_words_are_the_size_of_their_effects(session: Session) -> None:
-    found = MultiViz(pairs=False)(session)
+    attributions = MultiViz(pairs=False)(session)
     effects = word_effects(session, session.inputs.pixels)
     for i, spans in enumerate(session.inputs.words):
         expected = [abs(float(effects[i, a:b].sum())) for a, b in spans]
-        np.testing.assert_allclose(found[i].words, expected, rtol=1e-5)
-        assert found[i].pairs is None
-        assert found[i].visual.shape == (96, 96)
+        np.testing.assert_allclose(attributions[i].words, expected, rtol=1e-5)
+        assert attributions[i].pairs is None
+        assert attributions[i].visual.shape == (96, 96)
 
 
 def test_nothing_is_left_behind(session: Session) -> None:

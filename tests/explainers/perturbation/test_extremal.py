@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from asking_worlds import white, world
+from cell_worlds import white, world
 from torch import Tensor, nn
 
 from karat.explainers.perturbation import Extremal
@@ -22,15 +22,15 @@ def corner(bright: np.ndarray, words: list[set[str]]) -> np.ndarray:
 
 
 def test_search_by_sampling_needs_scores_only() -> None:
-    model, seen = world(corner)
-    extremal = Extremal(areas=(3 / 16,), cells=4, budget=960, zero="black")
-    found = extremal(Session(model, [white(i=0), white(i=1)], ["yes"] * 2))
-    for attribution in found:
+    model, function = world(corner)
+    extremal = Extremal(areas=(3 / 16,), cells=4, budget=960, absence="black")
+    attributions = extremal(Session(model, [white(i=0), white(i=1)], ["yes"] * 2))
+    for attribution in attributions:
         assert set(np.argsort(-attribution.visual.ravel())[:3]) == {0, 1, 4}
         assert attribution.visual.sum() == pytest.approx(3)  # the area is held exactly
         assert attribution.passes == 960
         assert attribution.words is None
-    assert len(set(seen.seen)) <= 2 * 960
+    assert len(set(function.inputs)) <= 2 * 960
 
 
 class Corner(nn.Module):
@@ -47,8 +47,10 @@ class Corner(nn.Module):
 def test_search_by_gradient_holds_the_area_and_leaves_the_model_alone() -> None:
     model = classifier(Corner(), Preprocessing((16, 16), (0.0,) * 3, (1.0,) * 3), labels=["yes", "no"])
     samples = [Sample(f"w{i}", white().image) for i in range(2)]
-    found = Extremal(areas=(3 / 16,), cells=4, steps=300, zero="black", rate=0.05)(Session(model, samples, ["yes"] * 2))
-    for attribution in found:
+    attributions = Extremal(areas=(3 / 16,), cells=4, steps=300, absence="black", rate=0.05)(
+        Session(model, samples, ["yes"] * 2)
+    )
+    for attribution in attributions:
         assert set(np.argsort(-attribution.visual.ravel())[:3]) == {0, 1, 4}
         assert attribution.visual.sum() == pytest.approx(3, abs=0.3)
     assert model.module.gain.requires_grad
@@ -57,12 +59,11 @@ def test_search_by_gradient_holds_the_area_and_leaves_the_model_alone() -> None:
 
 def test_sizes_are_averaged() -> None:
     model, _ = world(corner)
-    one = Extremal(areas=(1 / 16, 4 / 16), cells=4, budget=640, zero="black")(Session(model, [white()], ["yes"]))[0]
+    one = Extremal(areas=(1 / 16, 4 / 16), cells=4, budget=640, absence="black")(Session(model, [white()], ["yes"]))[0]
     assert one.visual.sum() == pytest.approx(2.5)
 
 
-@pytest.mark.parametrize(("areas", "budget"), [((), 1000), ((1.0,), 1000), ((0.1, 0.2), 64)])
-def test_what_cannot_be_asked(areas: tuple[float, ...], budget: int) -> None:
-    model, _ = world(corner)
-    with pytest.raises(BadInput, match="areas"):
-        Extremal(areas=areas, cells=4, budget=budget)(Session(model, [white()], ["yes"]))
+def test_a_budget_that_the_areas_use_up_is_refused() -> None:
+    with pytest.raises(BadInput, match="2 areas need a budget of 128 or more; got 64"):
+        Extremal(areas=(0.1, 0.2), budget=64)
+    assert Extremal(areas=(0.1, 0.2), budget=64, search="gradient").passes == 1600

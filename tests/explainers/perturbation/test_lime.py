@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from asking_worlds import PATCH_WEIGHTS, WORD_WEIGHTS, WORDS, additive, entangled, shades, white, world
+from cell_worlds import PATCH_WEIGHTS, WORD_WEIGHTS, WORDS, additive, entangled, shades, white, world
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import Ridge
 from sklearn.metrics import pairwise_distances
 
 from karat.explainers.perturbation import Lime
-from karat.explainers.perturbation.lime import mean_colours
-from karat.explainers.perturbation.surrogate import closeness, neighbours, ridge
-from karat.kernel.errors import BadInput
+from karat.explainers.perturbation.lime import closeness, mean_colours, neighbours, ridge
 from karat.probe import Session
 from karat.probe.exact import coalitions
 
@@ -31,13 +29,13 @@ def test_the_regression_is_scikit_learns() -> None:
 
 @pytest.mark.parametrize("features", ["apart", "jointly"])
 def test_an_additive_model_is_read_off(features: str) -> None:
-    model, seen = world(additive)
-    lime = Lime(visual=(4, 4), zero="black", budget=120, penalty=1e-9, features=features)
-    [found] = lime(Session(model, [white()], ["yes"]))
-    np.testing.assert_allclose(found.visual.ravel(), PATCH_WEIGHTS, atol=1e-6)
-    np.testing.assert_allclose(found.words, [WORD_WEIGHTS[word] for word in WORDS], atol=1e-6)
-    assert found.standard_error.max() < 1e-6
-    assert len(set(seen.seen)) <= found.passes <= 120
+    model, function = world(additive)
+    lime = Lime(visual=(4, 4), absence="black", budget=120, penalty=1e-9, features=features)
+    [attribution] = lime(Session(model, [white()], ["yes"]))
+    np.testing.assert_allclose(attribution.visual.ravel(), PATCH_WEIGHTS, atol=1e-6)
+    np.testing.assert_allclose(attribution.words, [WORD_WEIGHTS[word] for word in WORDS], atol=1e-6)
+    assert attribution.standard_error.max() < 1e-6
+    assert len(set(function.inputs)) <= attribution.passes <= 120
 
 
 def test_each_modality_by_itself() -> None:
@@ -68,7 +66,7 @@ def test_error_bars_cover_the_limit() -> None:
         keep * (sample.image.reshape(4, 4, 4, 4, 3)[:, 0, :, 0, 0].ravel() / 255), [set(WORDS)] * len(keep)
     )
     truth = ridge(keep, values, closeness(keep), 1e-9).weights
-    lime = Lime(visual=(4, 4), zero="black", features="image", budget=200, penalty=1e-9)
+    lime = Lime(visual=(4, 4), absence="black", features="image", budget=200, penalty=1e-9)
     runs = [lime(Session(model, [sample], ["yes"], seed=seed))[0] for seed in range(60)]
     z = np.stack([(run.visual.ravel() - truth) / run.standard_error.ravel() for run in runs])
     assert 0.90 < (np.abs(z) < 1.96).mean() < 0.99
@@ -87,14 +85,8 @@ def test_superpixels_in_their_own_mean_colour() -> None:
 
 def test_default_works_on_a_plain_function() -> None:
     pytest.importorskip("skimage")
-    model, seen = world(entangled)
-    found = Lime(budget=300)(Session(model, shades(2), ["yes"] * 2))
-    assert found[0].space == "superpixel"
-    assert found[0].visual.shape == (16, 16)
-    assert len(set(seen.seen)) <= 600
-
-
-def test_a_budget_too_small_is_said() -> None:
-    model, _ = world(additive)
-    with pytest.raises(BadInput, match="at least 18 passes"):
-        Lime(visual=(4, 4), budget=20)(Session(model, [white()], ["yes"]))
+    model, function = world(entangled)
+    attributions = Lime(budget=300)(Session(model, shades(2), ["yes"] * 2))
+    assert attributions[0].space == "superpixel"
+    assert attributions[0].visual.shape == (16, 16)
+    assert len(set(function.inputs)) <= 600

@@ -8,7 +8,7 @@ from real_data import real_data
 
 from karat.datasets.spatial import CocoPairs
 from karat.metrics import compass, direction_error, excess
-from karat.protocols import published
+from karat.protocols.common import published
 from karat.protocols.compass.synthetic import NOISE, crossover, draw_scenes, injection_table, relational_table
 
 

@@ -78,8 +78,7 @@ def test_every_row_has_a_value_or_a_reason() -> None:
     assert np.isfinite(error.values).tolist() == [True, False, False, False, False]
     assert error.failures == {1: "map is all zero", 4: "reference and target coincide"}
     assert error.not_applicable == {2: "the method defines no map", 3: "the sample names no reference and target"}
-    assert error.detail is not None
-    assert error.detail[0].sum() == pytest.approx(1.0)
+    assert error.details["shares"][0].sum() == pytest.approx(1.0)
     assert found["accuracy"].values.tolist() == [1.0, 1.0, 1.0, 0.0, 1.0]
     assert {card.name for card in Compass().scores} == set(found)
     # Flat: no excess anywhere, so chance exactly, while the plain reading follows the layout.
@@ -91,14 +90,13 @@ def test_evidence_on_the_target_points_there_from_anywhere_but_only_as_asked_fro
     samples = [sample(f"s{k}") for k in range(6)]
     maps = [Attribution(one.mask("target").astype(np.float64)) for one in samples]
     found = Compass().score(session(samples), maps)
-    detail = found["centre_advantage"].detail
-    assert detail is not None
-    by = {name: detail[:, k] for k, name in enumerate(CENTRES)}
+    details = found["centre_advantage"].details
+    by = {name: details["centres"][:, k] for k, name in enumerate(CENTRES)}
     for name in ("random", "background", "other object"):
         assert (by[name] <= 22.5 + 1e-6).all(), name
     # Around the target itself its own evidence lies on all sides: the compass is even, and even is chance.
     np.testing.assert_allclose(by["target (to the reference)"], 90.0)
-    other = detail[:, len(CENTRES) :]
+    other = details["around_target"]
     np.testing.assert_allclose(other.sum(1), 1.0)
 
 
@@ -117,9 +115,7 @@ def test_damage_is_what_it_says() -> None:
     one = sample(size=(48, 48), reference=(24, 24), target=(44, 24))
     maps = [Attribution(one.mask("target").astype(np.float64))]
     found = Compass().score(session([one]), maps)
-    detail = found["turn_penalty"].detail
-    assert detail is not None
-    by = dict(zip(READINGS, detail[0], strict=True))
+    by = dict(zip(READINGS, found["turn_penalty"].details["readings"][0], strict=True))
     assert by["rotation 90"] == pytest.approx(90.0)  # right becomes up, the target stays at the right
     assert by["width 0.6"] == by["sectors 8"] == found["compass/direction_error"].values[0] == pytest.approx(0.0)
     assert found["turn_penalty"].values[0] == pytest.approx(90.0)
@@ -137,5 +133,4 @@ def test_blur_keeps_the_mass_and_a_full_turn_the_map() -> None:
 def test_the_likeliest_option_is_explained_unless_a_probe_says_otherwise() -> None:
     plain = sample("a")
     probe = Sample("b", plain.image, "Where?", None, plain.regions, choices=OPTIONS, meta={"explain": "4"})
-    asked = session([plain, probe])
-    assert Compass().targets(asked.model, [plain, probe]) == ["2", "4"]
+    assert Compass().targets(session([plain, probe])) == ["2", "4"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
+from karat.protocols.common.published import load
 from karat.protocols.grid.claims import compare
 from karat.protocols.grid.judging import above, below, same, share
-from karat.protocols.published import load
 from karat.statistics import Estimate
 from tests.protocols.grid.made import made, noise, per_twin
 

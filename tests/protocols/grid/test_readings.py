@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from karat.datasets.grid import generate
-from karat.explainers.crossing import BLOCK
+from karat.explainers.cross_pairs import BLOCK
 from karat.kernel.attribution import Attribution
 from karat.kernel.row import NotApplicable, Score
 from karat.kernel.sample import Sample

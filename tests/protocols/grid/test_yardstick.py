@@ -7,7 +7,7 @@ import pytest
 
 from karat.datasets.grid import execute, generate, generate_batch
 from karat.datasets.grid.executor import Asked, parse
-from karat.explainers.crossing import BLOCK
+from karat.explainers.cross_pairs import BLOCK
 from karat.explainers.modality import Emap, InterShap, Pid, intershap
 from karat.models import load_model
 from karat.probe import Session

@@ -7,8 +7,9 @@ from karat.datasets.shortcut import ShortcutDataset
 from karat.kernel.errors import KaratError
 from karat.kernel.registry import build
 from karat.models import load_model
-from karat.probe.planted import Effort, planted
+from karat.models.pixelnet.dominance import answers
 from karat.probe.session import Session
+from karat.probe.trials import Effort
 from karat.protocols.pixel import Pixel
 from karat.protocols.pixel.frames import PAPER_NAMES, is_method
 
@@ -32,7 +33,7 @@ def sessions():
     found = {}
     for variant in ("cnn", "vit"):
         session = Session(load_model(f"pixelnet.{variant}"), ShortcutDataset(n=12).load(0, 12))
-        found[variant] = session.only(int(np.flatnonzero(planted(session).answers.dominant())[0]))
+        found[variant] = session.only(int(np.flatnonzero(answers(session.model, session.samples).dominant())[0]))
     return found
 
 

@@ -2,11 +2,11 @@ import numpy as np
 import pytest
 from planted_worlds import SIDE, patch_reader, planted_sample
 
-from karat.explainers.planted import PlantedShapley, PlantedSingleDeletion
+from karat.explainers.control_planted import PlantedShapley, PlantedSingleDeletion
 from karat.kernel.attribution import Attribution
 from karat.kernel.row import Failure, NotApplicable
-from karat.probe.planted import Effort
 from karat.probe.session import Session
+from karat.probe.trials import Effort
 from karat.protocols.pixel import Deletion, Pixel
 from karat.protocols.pixel.curves import first_in_patch
 from karat.protocols.pixel.protocol import close_up
@@ -45,9 +45,9 @@ def test_deletion_and_addition_curves_of_a_known_order():
     session = session_of()
     scores = SMALL.score(session, [ordered(range(9))])
     # 10 weights in all. Deleting 0, 1, 2, ... leaves 8, 7, 6, 5, 4: right up to four pixels deleted.
-    np.testing.assert_array_equal(scores["deletion"].detail[0], [1] * 5 + [0] * 5)
+    np.testing.assert_array_equal(scores["deletion"].details["accuracy"][0], [1] * 5 + [0] * 5)
     # Adding gives 2, 3, 4, 5: right from four pixels on.
-    np.testing.assert_array_equal(scores["addition"].detail[0], [0] * 4 + [1] * 6)
+    np.testing.assert_array_equal(scores["addition"].details["accuracy"][0], [0] * 4 + [1] * 6)
     assert scores["deletion"].values[0] == pytest.approx(4.5 / 9)
     assert scores["addition"].values[0] == pytest.approx(5.5 / 9)
 
@@ -69,7 +69,9 @@ def test_images_that_the_shortcut_does_not_decide_have_no_truth():
     assert isinstance(scores["hit"][0], NotApplicable)
     assert "Eq. 1" in scores["hit"][0].reason
     assert scores["dominant"].values.tolist() == [0.0]
-    np.testing.assert_allclose(scores["dominant"].detail[0], [0.1, 0.8, 0, 1])
+    facts = scores["dominant"].details
+    names = ("clean", "perturbed", "clean_right", "perturbed_right")
+    np.testing.assert_allclose([facts[name][0] for name in names], [0.1, 0.8, 0, 1])
     lower = Pixel(threshold=0.5, effort=Effort(budget=512), ks=(1,), weights=(1,), related=False)
     again = lower.score(session, [ordered(range(9))])
     assert again["dominant"].values.tolist() == [1.0]
@@ -92,8 +94,9 @@ def test_broken_maps_fail_alone_and_missing_ones_are_not_applicable():
 
 def test_what_the_truth_was_is_kept():
     session = session_of()
-    told = SMALL.score(session, [ordered(range(9))])["weighted_iou"].detail[0]
-    phi, error, facts = told[:9], told[9:18], told[18:]
+    kept = SMALL.score(session, [ordered(range(9))])["weighted_iou"].details
+    phi, error = kept["shapley"][0], kept["standard_error"][0]
+    facts = [kept[name][0] for name in ("error", "spread", "trials", "passes", "gap", "repeat")]
     assert phi.sum() == pytest.approx(0.96)
     assert phi[0] > phi[1] == pytest.approx(phi[8])
     assert not error.any()

@@ -5,11 +5,11 @@ import pytest
 
 from karat.engine.run import run as carry_out
 from karat.kernel.spec import Spec
+from karat.protocols.common.published import load
 from karat.protocols.paper import paper
 from karat.protocols.pixel.frames import Scored, paper_name
 from karat.protocols.pixel.gallery import MARK
 from karat.protocols.pixel.tables import identical
-from karat.protocols.published import load
 
 EFFORT = {"budget": 160, "trials": 2, "error": 0.1}
 

@@ -7,6 +7,7 @@ import pytest
 from karat.protocols.pixel import Deletion
 from karat.protocols.pixel.frames import Scored, paper_name
 from karat.protocols.pixel.rankings import PIXEL, means_of, places, rankings, titled
+from karat.results.details import Details
 
 
 class HandMade:
@@ -25,7 +26,7 @@ class HandMade:
         return self.frame
 
     def details(self, metric):
-        return self.frame.iloc[:0], np.empty((0, 0))
+        return Details(self.frame.iloc[:0])
 
 
 GRADIENT, CAM, RISE = "gradient/gradient(channels=max)", "cam/gradcam", "perturbation/rise"

@@ -14,8 +14,8 @@ from karat.engine.plan import plan
 from karat.engine.run import run as carry_out
 from karat.kernel.errors import BadInput
 from karat.kernel.spec import Spec
+from karat.protocols.common.published import load
 from karat.protocols.paper import paper
-from karat.protocols.published import load
 from karat.protocols.semantic import export, gallery
 from karat.protocols.semantic.choice import choose_configuration, curves
 from karat.protocols.semantic.judging import coverage

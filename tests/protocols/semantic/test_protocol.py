@@ -18,7 +18,6 @@ from karat.kernel.sample import Region, Sample
 from karat.metrics import relevance_mass
 from karat.probe.session import Session
 from karat.protocols.semantic import Semantic
-from karat.protocols.semantic.spelling import said
 
 LEFT = np.zeros((H, W))
 LEFT[:, :4] = [1.0, 0.8, 0.5, 0.2]
@@ -27,7 +26,7 @@ LEFT[:, :4] = [1.0, 0.8, 0.5, 0.2]
 def scored(protocol: Semantic, scenes: Scenes, visual: Any = LEFT, model: Any = None) -> Mapping[str, Outcomes]:
     samples = scenes.load(0, len(scenes))
     model = model or Guesser()
-    session = Session(model, samples, protocol.targets(model, samples))
+    session = Session(model, samples, protocol.targets)
     return protocol.score(session, [Attribution(visual) for _ in samples])
 
 
@@ -53,7 +52,7 @@ def test_thresholds_are_shares_or_absolute() -> None:
     np.testing.assert_allclose(
         scored(Semantic(threshold=0.0, scale="range"), Scenes(), lifted)["sss"].values, 0.2 / 2.5, rtol=1e-5
     )
-    with pytest.raises(BadInput, match="between 0 and 1"):
+    with pytest.raises(BadInput, match="at most 1 with scale"):
         Semantic(threshold=1.5)
 
 
@@ -91,7 +90,7 @@ def test_every_class_of_an_image_is_a_prediction() -> None:
 def test_predicted_classes_top_three_above_the_least_confidence() -> None:
     protocol = Semantic(threshold=0.0, target="predicted")
     samples = Scenes(1, predictions=4).load(0, 4)
-    assert protocol.targets(Guesser(), samples) == ["cat", "dog", "lion", "kitten"]
+    assert list(Session(Guesser(), samples, protocol.targets).targets) == ["cat", "dog", "lion", "kitten"]
     found = scored(protocol, Scenes(1, predictions=4))["sss"]
     assert np.isfinite(found.values[:2]).all()
     assert found.not_applicable[2] == "the image has no 'lion'"
@@ -106,7 +105,7 @@ def test_present_labels_are_ranked_among_themselves() -> None:
     protocol = Semantic(threshold=0.0, target="present")
     model = Guesser({"cat": 0.2, "dog": 0.3, "lion": 0.49, "kitten": 0.01})
     samples = Scenes(2, predictions=2).load(0, 4)
-    assert protocol.targets(model, samples)[:3] == ["dog", "cat", "cat"]
+    assert Session(model, samples, protocol.targets).targets[:3] == ("dog", "cat", "cat")
     found = scored(protocol, Scenes(2, predictions=2), model=model)
     np.testing.assert_allclose(found["confidence"].values[:3], [0.6, 0.4, 1.0])
     assert "only 1" in found["sss"].not_applicable[3]
@@ -117,8 +116,7 @@ def test_correctness_and_what_the_model_says_by_itself() -> None:
     assert found["correct"].values.tolist() == [1, 1, 1, 1, 1, 0]
     np.testing.assert_allclose(found["own_confidence"].values, 0.6)
     np.testing.assert_allclose(found["confidence"].values, [0.6] * 5 + [0.08])
-    assert found["correct"].detail is not None
-    assert said(found["correct"].detail)[-2:] == ["cat", "lion"]
+    assert found["correct"].texts["own"][-2:] == ["cat", "lion"]
 
 
 def test_a_label_that_the_model_was_never_taught_is_no_failure() -> None:
@@ -141,8 +139,8 @@ def test_maps_without_mass_fail_with_their_reason() -> None:
 
 def test_curves_are_kept_for_every_threshold() -> None:
     found = scored(Semantic(threshold=0.5, thresholds=(0.0, 0.5)), Scenes(1))["sss"]
-    assert found.detail is not None
-    np.testing.assert_allclose(found.detail[0], [0.2 / 2.5, 0.0, 4 / 7, 0.0], atol=1e-7)
+    np.testing.assert_allclose(found.details["soft"][0], [0.2 / 2.5, 0.0], atol=1e-7)
+    np.testing.assert_allclose(found.details["hard"][0], [4 / 7, 0.0], atol=1e-7)
 
 
 def test_roles_stand_in_for_classes() -> None:
@@ -160,7 +158,7 @@ def test_roles_stand_in_for_classes() -> None:
             return np.full(len(samples), 0.7)
 
     protocol = Semantic(threshold=0.0, target="predicted", roles=("target",))
-    session = Session(Yes(), [sample], protocol.targets(Yes(), [sample]))
+    session = Session(Yes(), [sample], protocol.targets)
     found = protocol.score(session, [Attribution(np.array([[3.0, 1.0], [3.0, 1.0]]))])
     assert found["sss"].values[0] == pytest.approx(0.25)
     assert found["correct"].values[0] == 1
@@ -176,7 +174,7 @@ def test_the_model_is_asked_once_per_image_whatever_the_explainers() -> None:
 
     protocol, model = Semantic(), Counting()
     samples = Scenes(4, predictions=3).load(0, 12)
-    session = Session(model, samples, protocol.targets(model, samples))
+    session = Session(model, samples, protocol.targets)
     for _ in range(3):
         protocol.score(session, [Attribution(LEFT) for _ in samples])
     assert asked == [4]
@@ -189,5 +187,5 @@ def test_another_model_is_asked_again_whatever_its_address() -> None:
     said = []
     for best in ("cat", "dog", "lion"):
         table = {"cat": 0.1, "dog": 0.1, "lion": 0.1, "kitten": 0.1} | {best: 0.7}
-        said.append(protocol.targets(Guesser(table), samples)[0])
+        said.append(Session(Guesser(table), samples, protocol.targets).targets[0])
     assert said == ["cat", "dog", "lion"]

@@ -23,7 +23,7 @@ LABELS = ("cat", "dog", "lion")
 
 def scored(protocol: Semantic, model: Any, explainer: Any, scenes: Scenes) -> Any:
     samples = scenes.load(0, len(scenes))
-    session = Session(model, samples, protocol.targets(model, samples))
+    session = Session(model, samples, protocol.targets)
     return session, protocol.score(session, explainer(session))
 
 

@@ -14,8 +14,8 @@ from karat.engine.run import run
 from karat.kernel.errors import BadInput
 from karat.kernel.finding import Finding
 from karat.kernel.spec import Spec
+from karat.protocols.common.published import load
 from karat.protocols.paper import paper
-from karat.protocols.published import load
 from karat.protocols.synergy.calibration import pairs
 from karat.protocols.synergy.claims import base, difference, judged
 from karat.protocols.synergy.findings import findings

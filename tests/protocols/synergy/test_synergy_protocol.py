@@ -16,7 +16,6 @@ from karat.metrics import deletion, insertion
 from karat.probe.players import VisualPlayers, grid_labels
 from karat.probe.session import Session
 from karat.protocols.synergy import Synergy
-from karat.protocols.synergy.cards import DETAILS
 from karat.protocols.synergy.orders import patch_scores, question_words, ranking
 
 STEPS = np.linspace(0, 1, 11)
@@ -71,13 +70,15 @@ def test_unimodal_scores_are_those_of_the_metrics() -> None:
             came, went = insertion(game, order, modality=modality), deletion(game, order, modality=modality)
             assert found[f"insertion_{modality}"].values[i] == pytest.approx(came.value, abs=1e-12)
             assert found[f"srg_{modality}"].values[i] == pytest.approx(came.value - went.value, abs=1e-12)
-            np.testing.assert_allclose(found[f"srg_{modality}"].detail[i], [*came.values, *went.values], atol=1e-12)
+            curves = found[f"srg_{modality}"].details
+            np.testing.assert_allclose(curves["insertion"][i], came.values, atol=1e-12)
+            np.testing.assert_allclose(curves["deletion"][i], went.values, atol=1e-12)
 
 
 def test_details_are_the_curves_that_f_syn_is_made_of() -> None:
     session = Session(Shares("keys"), White().load(0, 2))
     found = PLAIN.score(session, Finds(0.5)(session))["f_syn"]
-    curves = dict(zip(DETAILS["f_syn"], np.swapaxes(found.detail.reshape(2, 8, 11), 0, 1), strict=True))
+    curves = found.details
     whole, nothing = curves["del_img"][:, :1], curves["ins_img"][:, :1]
     np.testing.assert_allclose(curves["syn_del"], curves["del_joint"] - curves["del_img"] - curves["del_txt"] + whole)
     np.testing.assert_allclose(curves["syn_ins"], curves["ins_joint"] - curves["ins_img"] - curves["ins_txt"] + nothing)
@@ -176,8 +177,8 @@ def test_calibration_of_a_product_is_exact_and_counted() -> None:
     protocol = replace(PLAIN, calibrate=1.0)
     found = protocol.score(session, noise(session))
     np.testing.assert_allclose(found["sii"].values, np.mean(STEPS**2), atol=1e-12)
-    np.testing.assert_allclose(found["sii"].detail[:, :11], np.tile(STEPS**2, (2, 1)), atol=1e-12)
-    passes = found["sii"].detail[:, 11:]
+    np.testing.assert_allclose(found["sii"].details["sii"], np.tile(STEPS**2, (2, 1)), atol=1e-12)
+    passes = np.column_stack([found["sii"].details[name] for name in ("f_syn_passes", "sii_passes")])
     assert (passes[:, 0] == 58).all()
     assert ((passes[:, 1] > 1000) & (passes[:, 1] <= 9 * 256 + 4)).all()
     assert session.cost.seconds.keys() >= {"f_syn", "sii"}
@@ -226,5 +227,5 @@ def test_labelled_players_score_the_mean_of_their_pixels() -> None:
 
 def test_defaults_are_those_of_the_paper() -> None:
     protocol = Synergy()
-    assert (protocol.steps, protocol.zero, protocol.radius, protocol.background) == (11, "blur", 30.0, 6)
+    assert (protocol.steps, protocol.absence, protocol.radius, protocol.background) == (11, "blur", 30.0, 6)
     assert [card.name for card in protocol.scores][:3] == ["f_syn", "srg_visual", "srg_text"]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import tiny_vlms
 
 from karat.kernel.registry import build
 from karat.kernel.row import Failure, Score
+from karat.kernel.target import Target
 from karat.models import vlm
 from karat.probe.session import Session
 from karat.protocols.synergy import Synergy
@@ -42,20 +42,23 @@ def test_nine_explainers_get_a_score_or_a_reason(kind: str) -> None:
             scored += 1
             assert -2 <= outcome.value <= 2
             # with nothing deleted the value is the joint probability of the answer's tokens (fsyn2026 Eq. 12)
-            assert found.detail[0, 0] == pytest.approx(float(whole[0]), abs=1e-5)
+            assert found.details["del_joint"][0, 0] == pytest.approx(float(whole[0]), abs=1e-5)
         else:  # random weights: a rectified map may be empty
             assert isinstance(outcome, Failure)
             assert "all zero" in outcome.reason
     assert scored >= 7
 
 
-def test_the_explained_text_ends_with_the_choice(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_choice_is_explained_in_its_context(monkeypatch: pytest.MonkeyPatch) -> None:
     model = vlm(*tiny_vlms.make("llava"))
     monkeypatch.setattr(type(model), "answer", lambda self, samples: ["(A) left, since", "who knows"])
     samples = [replace(sample, choices=("A", "B")) for sample in tiny_vlms.samples("llava", 2)]
     session = Session(model, samples)
-    assert session.targets == ("(A", "who knows")
+    assert session.targets == (Target("(A) left, since", (1, 2)), "who knows")
     assert session.answers == ("A", "who knows")
     found = Synergy(steps=3).score(session, build("explainer", "control/random", {})(session))["f_syn"]
-    assert np.isfinite(found.values[0])
+    # with nothing deleted the value is P(A | "("), not P("(") · P(A | "(")
+    [given], [joint] = (model.score(samples[:1], [t]) for t in (session.targets[0], "(A"))
+    assert found.details["del_joint"][0, 0] == pytest.approx(given, abs=1e-6)
+    assert given > 2 * joint
     assert found[1] == Failure("answer: 'who knows' names none of A, B")

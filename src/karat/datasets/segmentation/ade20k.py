@@ -6,7 +6,9 @@ import json
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar
+from typing import Annotated, ClassVar
+
+from annotated_types import Ge
 
 from karat.datasets.segmentation import files
 from karat.datasets.segmentation.scene import Scene, samples, split
@@ -33,8 +35,8 @@ class Ade20k:
 
     root: str
     split: str = "validation"
-    ignore: tuple[int, ...] = (0,)
-    predictions: int = 1
+    ignore: tuple[Annotated[int, Ge(0)], ...] = (0,)
+    predictions: Annotated[int, Ge(1)] = 1
     card: ClassVar[Card] = Card(
         "segmentation/ade20k", "ADE20K: scenes with masks, the challenge's 150 classes or the full set", "dataset",
         citation="Zhou et al. 2017, Scene parsing through ADE20K dataset",

@@ -6,9 +6,10 @@ import json
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
+from annotated_types import Ge
 
 from karat.datasets.arrays import file_hash
 from karat.datasets.segmentation import files
@@ -32,7 +33,7 @@ class Coco:
 
     root: str
     split: str = "val2017"
-    predictions: int = 1
+    predictions: Annotated[int, Ge(1)] = 1
     card: ClassVar[Card] = Card(
         "segmentation/coco", "COCO: photographs with masks of 80 classes, from instances_*.json", "dataset",
         citation="Lin et al. 2014, Microsoft COCO", extra="vision",

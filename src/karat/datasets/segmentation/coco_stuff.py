@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib import resources
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
+from annotated_types import Ge
 
 from karat.datasets.segmentation import files
 from karat.datasets.segmentation.scene import Scene, samples, split
@@ -46,8 +47,8 @@ class CocoStuff:
     root: str
     split: str = ""
     keep: Literal["all", "things", "stuff"] = "all"
-    ignore: tuple[int, ...] = (0,)
-    predictions: int = 1
+    ignore: tuple[Annotated[int, Ge(0)], ...] = (0,)
+    predictions: Annotated[int, Ge(1)] = 1
     card: ClassVar[Card] = Card(
         "segmentation/coco_stuff", "COCO-Stuff 10K: photographs with masks of 91 things and 91 kinds of stuff",
         "dataset", citation="Caesar et al. 2018, COCO-Stuff; semscore2025",

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar
+from typing import Annotated, ClassVar
+
+from annotated_types import Ge
 
 from karat.datasets.segmentation import files
 from karat.datasets.segmentation.scene import Scene, samples, split
@@ -28,9 +30,9 @@ class Folder:
     images: str = "images"
     masks: str = "masks"
     labels: str = "labels.txt"
-    ignore: tuple[int, ...] = (255,)
-    background: tuple[int, ...] = (0,)
-    predictions: int = 1
+    ignore: tuple[Annotated[int, Ge(0)], ...] = (255,)
+    background: tuple[Annotated[int, Ge(0)], ...] = (0,)
+    predictions: Annotated[int, Ge(1)] = 1
     card: ClassVar[Card] = Card("segmentation/folder", "any images with indexed masks and a label file", "dataset")
 
     @property

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
+
+from annotated_types import Ge
 
 from karat.datasets.segmentation import files, imagenet
 from karat.datasets.segmentation.scene import Scene, samples, split
@@ -34,7 +36,7 @@ class ImageNetS:
     root: str
     size: Literal[50, 300, 919] = 919
     split: Literal["validation", "train-semi"] = "validation"
-    predictions: int = 1
+    predictions: Annotated[int, Ge(1)] = 1
     card: ClassVar[Card] = Card(
         "segmentation/imagenet_s", "ImageNet-S: validation images of ImageNet with masks, 50, 300 or 919 classes",
         "dataset", citation="Gao et al. 2022, Large-scale unsupervised semantic segmentation; semscore2025",

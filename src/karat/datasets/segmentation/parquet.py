@@ -7,9 +7,10 @@ import json
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
+from annotated_types import Ge
 
 from karat.datasets.packed import joined, open_parquet, read_row_group
 from karat.datasets.segmentation import files
@@ -35,9 +36,9 @@ class Parquet:
     mask: str = "mask"
     split: str = ""
     labels: str | tuple[str, ...] = ()
-    ignore: tuple[int, ...] = (255,)
-    background: tuple[int, ...] = (0,)
-    predictions: int = 1
+    ignore: tuple[Annotated[int, Ge(0)], ...] = (255,)
+    background: tuple[Annotated[int, Ge(0)], ...] = (0,)
+    predictions: Annotated[int, Ge(1)] = 1
     card: ClassVar[Card] = Card(
         "segmentation/parquet",
         "a Hugging Face dataset with an image and a mask column, on disk or on the hub",

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar
+from typing import Annotated, ClassVar
+
+from annotated_types import Ge
 
 from karat.datasets.segmentation import files
 from karat.datasets.segmentation.scene import Scene, samples, split
@@ -31,7 +33,7 @@ class Voc:
     root: str
     split: str = "val"
     background: bool = False
-    predictions: int = 1
+    predictions: Annotated[int, Ge(1)] = 1
     card: ClassVar[Card] = Card(
         "segmentation/voc", "Pascal VOC 2012: photographs with masks of 20 classes", "dataset",
         citation="Everingham et al. 2015, The Pascal visual object classes challenge",

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
+from annotated_types import Ge, Le
 
 from karat.kernel.card import Card
 from karat.kernel.identity import digest, generator
@@ -28,15 +29,15 @@ class ShortcutDataset:
 
     source: str = "leaves"
     split: str = "test"
-    n: int = 1000
-    side: int = 32
+    n: Annotated[int, Ge(1)] = 1000
+    side: Annotated[int, Ge(1)] = 32
     preset: Literal["cifar10", "cifar100", "imagenet"] = "cifar10"
-    kernel: int | None = None
-    patch: int | None = None
-    alpha: float | None = None
-    shared: int | None = None
+    kernel: Annotated[int, Ge(1)] | None = None
+    patch: Annotated[int, Ge(1)] | None = None
+    alpha: Annotated[float, Ge(0), Le(1)] | None = None
+    shared: Annotated[int, Ge(1)] | None = None
     scale: Literal["sum", "clip", "max"] = "sum"
-    seed: int = 0
+    seed: Annotated[int, Ge(0)] = 0
     card: ClassVar[Card] = Card(
         "shortcut", "images with a class-specific filter run over a few pixels, and their clean twins", "dataset",
         citation="pixelrules2024 section 3.1",

@@ -14,7 +14,9 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import permutations
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
+
+from annotated_types import Ge, Le, Lt
 
 from karat.datasets.arrays import file_hash
 from karat.datasets.packed import read_packed
@@ -129,10 +131,10 @@ class CocoPairs:
 
     instances: str
     images: str | None = None
-    n: int = 300
-    seed: int = 0
-    smallest: float = 0.01
-    most_overlap: float = 0.5
+    n: Annotated[int, Ge(1)] = 300
+    seed: Annotated[int, Ge(0)] = 0
+    smallest: Annotated[float, Ge(0), Lt(1)] = 0.01
+    most_overlap: Annotated[float, Ge(0), Le(1)] = 0.5
     kinds: tuple[str, ...] = ("plain",)
     card: ClassVar[Card] = Card(
         "spatial/coco_pairs", "where is one object relative to another? COCO pictures and boxes", "dataset",

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import numpy as np
+from annotated_types import Ge, Gt, Le
 
 from karat.datasets.spatial.interventions import PER_ORIGIN, check_kinds
 from karat.datasets.spatial.question import RELATIONS, angle, centre, zone
@@ -30,13 +31,13 @@ class GridRelations:
     others are plain.
     """
 
-    n: int = 200
-    density: float = 0.3
+    n: Annotated[int, Ge(1)] = 200
+    density: Annotated[float, Gt(0), Le(1)] = 0.3
     mode: Literal["pure", "spur"] = "pure"
-    seed: int = 0
+    seed: Annotated[int, Ge(0)] = 0
     kinds: tuple[str, ...] = ("plain",)
-    cell: int = 64
-    deep: int | None = None
+    cell: Annotated[int, Ge(4), Le(1024)] = 64
+    deep: Annotated[int, Ge(0)] | None = None
     card: ClassVar[Card] = Card(
         "spatial/grid", "where is one shape relative to another? Scenes with a proof, and interventions on them",
         "dataset", citation="creg2026; gridvqax2026",

@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
+
+from annotated_types import Ge
 
 from karat.datasets.arrays import file_hash
 from karat.datasets.spatial.coco import Picture, balanced, pairs_in, read_json
@@ -69,8 +71,8 @@ class VGSpatial:
     image_data: str
     relationships: str | None = None
     images: str | None = None
-    n: int = 296
-    seed: int = 0
+    n: Annotated[int, Ge(1)] = 296
+    seed: Annotated[int, Ge(0)] = 0
     kinds: tuple[str, ...] = ("plain",)
     card: ClassVar[Card] = Card(
         "spatial/vg", "where is one object relative to another? Visual Genome pictures and boxes", "dataset",

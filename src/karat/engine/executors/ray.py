@@ -23,6 +23,7 @@ from karat.engine.plan import Plan, plan
 from karat.engine.worker import forget_models
 from karat.kernel.cell import Job
 from karat.kernel.errors import BadInput, ExtraMissing, KaratError
+from karat.kernel.roles import HoldsResources, ModelRecipe, RunsOnDevice, plays
 from karat.kernel.spec import Spec
 from karat.results.files import PlaceFailed
 from karat.results.store import Store
@@ -175,12 +176,12 @@ def _connected(address: str | None) -> Iterator[Any]:
                 ray.shutdown()
 
 
-def resources(recipe: Any) -> dict[str, float]:
+def resources(recipe: ModelRecipe) -> dict[str, float]:
     """What one actor of a model holds: one core, a GPU where its recipe's `device` is one, and whatever else the recipe
     declares as `resources` (such as {"GPU": 0.5}).
     """
-    gpu = {} if getattr(recipe, "device", "cpu") == "cpu" else {"GPU": 1.0}
-    return {"CPU": 1.0, **gpu, **getattr(recipe, "resources", {})}
+    gpu = {"GPU": 1.0} if plays(recipe, RunsOnDevice) and recipe.device != "cpu" else {}
+    return {"CPU": 1.0, **gpu, **(recipe.resources if plays(recipe, HoldsResources) else {})}
 
 
 def shares(nodes: Sequence[Mapping[str, Any]], wanted: Resources) -> int:

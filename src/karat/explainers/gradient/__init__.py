@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from karat.explainers.gradient.activation import ContrastiveGradXAct, GradXAct
-from karat.explainers.gradient.deeplift import DeepLift
-from karat.explainers.gradient.fullgrad import FullGrad
-from karat.explainers.gradient.integrated import IntegratedGradients
-from karat.explainers.gradient.plain import Gradient, GradientNorm, InputXGradient
-from karat.explainers.gradient.rectified import Deconvnet, GuidedBackprop
-from karat.explainers.gradient.sampled import GradientShap, SmoothGrad
+from karat.explainers.gradient.paths import DeepLift, GradientShap, IntegratedGradients, SmoothGrad
+from karat.explainers.gradient.single_pass import (
+    Deconvnet,
+    FullGrad,
+    Gradient,
+    GradientNorm,
+    GuidedBackprop,
+    InputXGradient,
+)
 
 __all__ = [
     "ContrastiveGradXAct",

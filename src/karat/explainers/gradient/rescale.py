@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
-from karat.probe.relu import RELUS
+from karat.probe.relu_rules import RELUS
 
 _ELEMENTWISE = RELUS | {
     functional.relu6,

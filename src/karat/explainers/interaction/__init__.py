@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from karat.explainers.interaction.dime import Dime
-from karat.explainers.interaction.faithful import FaithShap, WeightedBanzhaf
-from karat.explainers.interaction.multishap import MultiShap
 from karat.explainers.interaction.multiviz import MultiViz
+from karat.explainers.interaction.pairs import FaithShap, MultiShap, WeightedBanzhaf
 
 __all__ = ["Dime", "FaithShap", "MultiShap", "MultiViz", "WeightedBanzhaf"]

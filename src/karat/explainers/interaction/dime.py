@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal, NamedTuple
+from typing import Annotated, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from annotated_types import Ge
 
-from karat.explainers.asking import Asking, ValueKind, attribution, game_of, players
-from karat.explainers.crossing import references
-from karat.explainers.perturbation.surrogate import closeness, neighbours, ridge
+from karat.explainers.coalitional import (
+    Coalitional,
+    ImagePlayers,
+    ValueKind,
+    affordable,
+    attribution,
+    game_of,
+    image_players,
+)
+from karat.explainers.cross_pairs import references
+from karat.explainers.perturbation.lime import closeness, least_neighbours, neighbours, ridge
 from karat.kernel.attribution import Attribution
 from karat.kernel.card import Card
+from karat.kernel.constraints import checked
+from karat.kernel.target import TargetLike
 from karat.kernel.typing import Keep
+from karat.probe.absence import VisualAbsence
 from karat.probe.coalitions import ModelGame
 from karat.probe.players import VisualSpec, visual_players
 from karat.probe.session import Session
@@ -29,7 +41,8 @@ class Split(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Dime(Asking):
+@checked
+class Dime(Coalitional):
     """UC = row mean + column mean - grand mean of the logits of N images × N questions; MI = logit - UC.
 
     LIME alters the sample's image (or its words) in `alterations` ways, and the row (or column) follows. `part` says
@@ -37,12 +50,12 @@ class Dime(Asking):
     `variant` "released" explains the whole logit where MI is asked for, as the public code of MultiViz does.
     """
 
-    visual: str | tuple[int, int] = "superpixels"
-    zero: str = "black"
+    visual: ImagePlayers = "superpixels"
+    absence: VisualAbsence = "black"
     value: ValueKind = "auto"
     part: Literal["mi", "uc"] = "mi"
-    alterations: int = 100
-    batch: int = 16
+    alterations: Annotated[int, Ge(1)] = 100
+    batch: Annotated[int, Ge(2)] = 16
     variant: Literal["paper", "released"] = "paper"
     card: ClassVar[Card] = Card(
         "interaction/dime",
@@ -60,54 +73,59 @@ class Dime(Asking):
     def passes(self) -> int:
         return self.batch**2 + 2 * self.alterations * self.batch
 
+    def refuses(self, n_visual: int, n_text: int) -> str | None:
+        """Words get as many alterations as their linear model needs; the image gets `alterations`."""
+        least = least_neighbours(n_visual)
+        if self.alterations >= least:
+            return None
+        return f"{self.card.name}: {n_visual} visual players need {least} alterations or more; got {self.alterations}."
+
     def __call__(self, session: Session) -> list[Attribution]:
         samples = range(len(session.samples))
-        seen = [self._players(session, i) for i in samples]
+        players = [self._players(session, i) for i in samples]
         members = [references(session, i, self.batch, self.card.name) for i in samples]
         requests: list[tuple[ModelGame, Keep]] = []
         altered: list[tuple[Keep, Keep]] = []
         for i in samples:
             target = session.targets[i]
 
-            def game(j: int, k: int, target: str = target) -> ModelGame:
-                return game_of(session, j, self, visual=seen[j], target=target, question=k)
+            def game(j: int, k: int, target: TargetLike = target) -> ModelGame:
+                return game_of(session, j, self, visual=players[j], target=target, question=k)
 
-            own = game(i, i)
+            [own] = affordable(self, [game(i, i)])
             rng = session.rng(i, self.card.name)
             images = neighbours(own.n_visual, self.alterations, rng)
-            words = neighbours(own.n_text, max(self.alterations, own.n_text + 2), rng, "even")
+            words = neighbours(own.n_text, max(self.alterations, least_neighbours(own.n_text)), rng, "even")
             altered.append((images, words))
             requests += [(game(j, k), _full(game(j, k))) for j in members[i] for k in members[i]]
             requests += [(game(i, k), _wide(images, game(i, k), text=False)) for k in members[i]]
             requests += [(game(j, i), _wide(words, game(j, i), text=True)) for j in members[i]]
         values = iter(session.evaluate(requests))
-        found = []
+        made = []
         for i in samples:
             n = len(members[i])
             matrix = np.concatenate([next(values) for _ in range(n * n)]).reshape(n, n)
             row, column = (np.stack([next(values) for _ in range(n)], axis=1) for _ in range(2))
-            own = game_of(session, i, self, visual=seen[i])
             images, words = altered[i]
             visual, visual_error = self._explained(images, split_row(matrix, row), row[:, 0])
-            spoken, words_error = self._explained(words, split_row(matrix.T, column), column[:, 0])
+            by_word, words_error = self._explained(words, split_row(matrix.T, column), column[:, 0])
             whole = split_row(matrix, matrix[:1])
-            scalar = float((whole.mi if self.part == "mi" else whole.uc)[0])
-            found.append(
+            made.append(
                 attribution(
                     session,
                     i,
-                    own,
-                    np.concatenate([visual, spoken]),
+                    game_of(session, i, self, visual=players[i]),
+                    np.concatenate([visual, by_word]),
                     np.concatenate([visual_error, words_error]),
                     passes=n * n + (len(images) + len(words)) * n,
-                    scalar=scalar,
+                    scalar=float((whole.mi if self.part == "mi" else whole.uc)[0]),
                 )
             )
-        return found
+        return made
 
     def _players(self, session: Session, i: int) -> VisualSpec:
         """Superpixels are cut once, not once for every question that an image is asked."""
-        chosen = players(session, i, self.visual)
+        chosen = image_players(session, i, self.visual)
         if isinstance(chosen, tuple) or chosen == "patches":
             return chosen
         return visual_players(chosen, session.samples[i]).labels_of(*session.samples[i].size)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from karat.explainers.asking import frame_of
-from karat.explainers.placing import WORDS, at_text, over_image, reads_text, wide
+from karat.explainers.to_attribution import WORDS, at_text, frame_of, over_image, reads_text, wide
 from karat.kernel.attribution import Attribution
 from karat.kernel.card import Card
+from karat.kernel.constraints import checked
 from karat.kernel.errors import CapabilityMissing
 from karat.probe.request import PIXELS
 from karat.probe.session import Session
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
+@checked
 class MultiViz:
     """g_w = sum over the tokens of word w of e · dy/de; the map is the sum over channels of |d(sum |g_w|)/dx|.
 
@@ -53,32 +54,31 @@ class MultiViz:
         layers, want = [PIXELS, WORDS], {"activations", "gradients"}
         with (
             sdpa_kernel(SDPBackend.MATH),  # fused kernels have no second derivative
-            trace(model, session.inputs, session.targets, layers, want, (), create_graph=True) as seen,
+            trace(model, session.inputs, session.targets, layers, want, (), create_graph=True) as recorded,
         ):
             session.cost.traces += 1
-            embedded, slopes = at_text(session, seen.activations[WORDS]), at_text(session, seen.gradients[WORDS])
-            pixels = seen.activations[PIXELS]
+            embedded = at_text(session, recorded.activations[WORDS])
+            slopes = at_text(session, recorded.gradients[WORDS])
+            pixels = recorded.activations[PIXELS]
             assert embedded is not None
             assert slopes is not None
             tokens = (wide(embedded) * wide(slopes)).sum(-1)  # (n, T)
-            spoken = self._by_word(session, tokens)  # (n, most words)
-            maps = _slope(spoken.abs().sum(), pixels)
-            each = [_slope(spoken[:, w].sum(), pixels) for w in range(spoken.shape[1])] if self.pairs else []
-            session.cost.backwards += 2 + len(each)
-            said = spoken.detach().double().cpu().numpy()
-            stacked = torch.stack(each, dim=-1).float().cpu().numpy() if each else None
-            shown = maps.double().cpu().numpy()
-        found = []
+            effects = self._by_word(session, tokens)  # (n, most words)
+            slope = _slope(effects.abs().sum(), pixels)
+            by_word = [_slope(effects[:, w].sum(), pixels) for w in range(effects.shape[1])] if self.pairs else []
+            session.cost.backwards += 2 + len(by_word)
+            word_scores = effects.detach().abs().double().cpu().numpy()
+            word_maps = torch.stack(by_word, dim=-1).float().cpu().numpy() if by_word else None
+            maps = slope.double().cpu().numpy()
+        made = []
         for i, sample in enumerate(session.samples):
             frame, words = frame_of(session, i), len(sample.words)
             pairs = None
-            if stacked is not None:
-                placed = [over_image(stacked[i, :, :, w], frame, sample.size) for w in range(words)]
-                pairs = np.stack([place.ravel() for place in placed], axis=1)
-            found.append(
-                Attribution(over_image(shown[i], frame, sample.size), np.abs(said[i, :words]), pairs, passes=1)
-            )
-        return found
+            if word_maps is not None:
+                on_image = [over_image(word_maps[i, :, :, w], frame, sample.size) for w in range(words)]
+                pairs = np.stack([each.ravel() for each in on_image], axis=1)
+            made.append(Attribution(over_image(maps[i], frame, sample.size), word_scores[i, :words], pairs, passes=1))
+        return made
 
     @staticmethod
     def _by_word(session: Session, tokens: Tensor) -> Tensor:

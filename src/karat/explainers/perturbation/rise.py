@@ -3,38 +3,51 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 import numpy.typing as npt
+from annotated_types import Ge, Gt, Lt
 
-from karat.explainers.asking import ValueKind, frame_of, kind
-from karat.explainers.perturbation.shading import Numbers, Shades, Shading, view
-from karat.explainers.placing import over_image
+from karat.explainers.coalitional import ValueKind, value_kind
+from karat.explainers.to_attribution import frame_of, over_image
 from karat.kernel.attribution import Attribution
 from karat.kernel.card import Card
-from karat.kernel.errors import BadInput
+from karat.kernel.constraints import checked
 from karat.kernel.typing import Keep, Values
+from karat.probe.absence import Absence, TextAbsence, VisualAbsence
+from karat.probe.batcher import RowQuestion
+from karat.probe.coalitions import ModelGame, Shades
+from karat.probe.evaluator import ask
 from karat.probe.games import small_sample
 from karat.probe.session import Session
-from karat.probe.zero import Zero
+from karat.probe.soft_masks import FadedImages, Numbers, mask_size
 
 GROUPS = 12  # of masks, whose means give the standard error
 Array = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True)
+@checked
 class Rise:
     """S = 1/(N p) sum of f(x under M_k) M_k, for masks of `cells` × `cells` that are on with probability `keep`,
-    upsampled and shifted at random. `word_masks` coalitions of words give the words' scores in the same way.
+    upsampled and shifted at random.
+
+    Args:
+        masks: N, of the image; two or more for each of the groups that the standard error is made of.
+        cells: rows and columns of a mask before it is upsampled.
+        keep: p, the probability that a cell is on, or a word kept.
+        word_masks: coalitions of words, which give the words' scores in the same way.
+        absence, text_absence: what an absent pixel or word looks like, see `Absence`.
+        value: as for `Coalitional`.
     """
 
-    masks: int = 4000
-    cells: int = 7
-    keep: float = 0.5
-    word_masks: int = 256
-    zero: str = "black"
-    text_zero: str = "auto"
+    masks: Annotated[int, Ge(2 * GROUPS)] = 4000
+    cells: Annotated[int, Ge(1)] = 7
+    keep: Annotated[float, Gt(0), Lt(1)] = 0.5
+    word_masks: Annotated[int, Ge(0)] = 256
+    absence: VisualAbsence = "black"
+    text_absence: TextAbsence = "auto"
     value: ValueKind = "probability"
     card: ClassVar[Card] = Card(
         "perturbation/rise",
@@ -51,38 +64,45 @@ class Rise:
         return self.masks + self.word_masks
 
     def __call__(self, session: Session) -> list[Attribution]:
-        if self.masks < 2 * GROUPS or not 0 < self.keep < 1:
-            raise BadInput(f"RISE needs {2 * GROUPS} masks or more and 0 < keep < 1; got {self.masks}, {self.keep}.")
-        zero, value = Zero(self.zero, self.text_zero), kind(session, self.value)
-        samples = range(len(session.samples))
-        asked = [session.game(i, visual=(1, 1), zero=zero, value=value) for i in samples]
-        drawn = [
-            SoftMasks.drawn(view(session, game), self.masks, self.cells, self.keep, session.rng(i, self.card.name))
-            for i, game in enumerate(asked)
+        absence, value = Absence(self.absence, self.text_absence), value_kind(session, self.value)
+        games = [session.game(i, visual=(1, 1), absence=absence, value=value) for i in range(len(session.samples))]
+        masks = [
+            SoftMasks.drawn(mask_size(session, game), self.masks, self.cells, self.keep, session.rng(i, self.card.name))
+            for i, game in enumerate(games)
         ]
-        values = Shading(session, asked, [masks.shades for masks in drawn]).values([self.masks] * len(asked))
-        spoken = [
+        words = [
             session.rng(i, f"{self.card.name}/words").random((self.word_masks, game.n_text)) < self.keep
-            for i, game in enumerate(asked)
+            for i, game in enumerate(games)
         ]
-        talking = [i for i, game in enumerate(asked) if game.n_text]
-        heard = session.evaluate([(asked[i], np.insert(spoken[i], 0, True, axis=1)) for i in talking])
-        said = dict(zip(talking, heard, strict=True))
-        found = []
-        for i in samples:
-            visual, error = drawn[i].weighed(values[i])
+        images = FadedImages(session, games, [each.shades for each in masks])
+        answers = session.run(
+            [_question(session, images, i, self.masks, game, words[i]) for i, game in enumerate(games)]
+        )
+        attributions = []
+        for i, (values, word_values) in enumerate(answers):
+            visual, error = masks[i].weighed(values)
             frame, size = frame_of(session, i), session.samples[i].size
-            words, words_error = weighed_words(spoken[i], said[i]) if i in said else (None, None)
-            found.append(
+            scores, scores_error = (None, None) if word_values is None else weighed_words(words[i], word_values)
+            attributions.append(
                 Attribution(
                     over_image(visual / self.keep, frame, size),
-                    words,
-                    passes=self.masks + (len(np.unique(spoken[i], axis=0)) if i in said else 0),
+                    scores,
+                    passes=self.masks + (0 if word_values is None else len(np.unique(words[i], axis=0))),
                     standard_error=over_image(error / self.keep, frame, size),
-                    words_error=words_error,
+                    words_error=scores_error,
                 )
             )
-        return found
+        return attributions
+
+
+def _question(
+    session: Session, images: FadedImages, i: int, count: int, game: ModelGame, words: Keep
+) -> RowQuestion[tuple[Values, Values | None]]:
+    """Values of the masks of the image and, where there is a text, of the coalitions of its words."""
+    values = yield from images.values(i, count)
+    if not game.n_text:
+        return values, None
+    return values, (yield from session.about(game, ask(np.insert(words, 0, True, axis=1))))
 
 
 @dataclass(frozen=True, eq=False)

@@ -32,6 +32,6 @@ FAMILIES: Mapping[str, Family] = {
         FixedGrid(),
         before_mlp="pre_feedforward_layernorm",
         image="\n\n{start}{tokens}{end}\n\n",
-        both_ways=True,
+        bidirectional_image=True,
     ),
 }

@@ -72,8 +72,8 @@ class Family:
 
     `image` is the text that a processor puts for its image token: {tokens} is that token `View.count` times, {start}
     and {end} are the tokenizer's. `positions`: "sequence", or "grid" where visual tokens have a row and a column
-    (M-RoPE). `both_ways`: image tokens see each other whatever their order. `before_mlp` is the norm between attention
-    and MLP of a decoder layer.
+    (M-RoPE). `bidirectional_image`: image tokens attend to each other whatever their order. `before_mlp` is the norm
+    between attention and MLP of a decoder layer.
     """
 
     vision: str
@@ -87,4 +87,4 @@ class Family:
     head: str = "lm_head"
     image: str = "{tokens}"
     positions: Literal["sequence", "grid"] = "sequence"
-    both_ways: bool = False
+    bidirectional_image: bool = False

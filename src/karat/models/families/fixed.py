@@ -42,8 +42,8 @@ class FixedGrid:
     def features(self, module: Any, pixels: Tensor, other: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
         import torch
 
-        found = module.get_image_features(pixel_values=pixels, return_dict=True).pooler_output
-        return {"features": found if isinstance(found, torch.Tensor) else torch.stack(list(found))}
+        features = module.get_image_features(pixel_values=pixels, return_dict=True).pooler_output
+        return {"features": features if isinstance(features, torch.Tensor) else torch.stack(list(features))}
 
     def by_sample(self, module: Any, layer: str, recording: Tensor, n: int, size: Size) -> Tensor:
         return recording

@@ -32,13 +32,15 @@ class MergedPatches:
         return _size(processor.image_processor, height, width, str(processor.image_processor.size))
 
     def pixels(self, processor: Any, images: Sequence[Image]) -> tuple[Tensor, Mapping[str, Tensor]]:
-        shown = processor.image_processor
-        made = shown(images=list(images), return_tensors="pt")
-        side, merge = shown.patch_size, shown.merge_size
-        rows, columns = made["image_grid_thw"][0, 1:].tolist()
+        settings = processor.image_processor
+        processed = settings(images=list(images), return_tensors="pt")
+        side, merge = settings.patch_size, settings.merge_size
+        rows, columns = processed["image_grid_thw"][0, 1:].tolist()
         blocks = (len(images), rows // merge, columns // merge, merge, merge, -1)
         # (n, rows / m, columns / m, m, m, channel, time, side, side); both times show the same image.
-        patches = made["pixel_values"].reshape(*blocks, shown.temporal_patch_size, side, side)[:, :, :, :, :, :, 0]
+        patches = processed["pixel_values"].reshape(*blocks, settings.temporal_patch_size, side, side)[
+            :, :, :, :, :, :, 0
+        ]
         return patches.permute(0, 5, 1, 3, 6, 2, 4, 7).reshape(len(images), -1, rows * side, columns * side), {}
 
     def frame(self, processor: Any, height: int, width: int) -> Frame | None:
@@ -57,11 +59,11 @@ class MergedPatches:
         n, height, width = len(pixels), *pixels.shape[-2:]
         grid = torch.tensor([[1, height // vision.patch_size, width // vision.patch_size]], device=pixels.device)
         patches = flattened(pixels, vision.patch_size, vision.spatial_merge_size, vision.temporal_patch_size)
-        found = module.get_image_features(patches, grid.expand(n, -1), return_dict=True)
-        made = {"features": torch.stack(list(found.pooler_output))}
-        if deep := getattr(found, "deepstack_features", None):
-            made["deep"] = torch.stack([torch.stack(list(each)) for each in deep], 1)
-        return made
+        outputs = module.get_image_features(patches, grid.expand(n, -1), return_dict=True)
+        features = {"features": torch.stack(list(outputs.pooler_output))}
+        if deep := getattr(outputs, "deepstack_features", None):
+            features["deep"] = torch.stack([torch.stack(list(each)) for each in deep], 1)
+        return features
 
     def by_sample(self, module: Any, layer: str, recording: Tensor, n: int, size: Size) -> Tensor:
         each = recording.reshape(n, -1, recording.shape[-1])
@@ -105,8 +107,8 @@ def flattened(pixels: Tensor, side: int, merge: int, times: int) -> Tensor:
 def _size(images: Any, height: int, width: int, limits: str) -> Size:
     """Asked of the processor itself, once for each size of image and limits."""
     try:
-        made = images(images=[np.zeros((height, width, 3), np.uint8)], return_tensors="pt")
+        processed = images(images=[np.zeros((height, width, 3), np.uint8)], return_tensors="pt")
     except ValueError as error:
         raise BadInput(f"an image of {height}×{width} pixels cannot be shown: {error}") from None
-    _, rows, columns = made["image_grid_thw"][0].tolist()
+    _, rows, columns = processed["image_grid_thw"][0].tolist()
     return rows * images.patch_size, columns * images.patch_size

@@ -63,8 +63,8 @@ class Tiles:
             wide = moved if moved.element_size() >= 4 else moved.float()  # no antialiasing in half precision
             shrunk = functional.interpolate(wide, small.shape[-2:], mode="bicubic", antialias=True)
             tiles = torch.cat([tiles, (small + shrunk.to(small.dtype))[:, None]], 1)
-        found = module.get_image_features(pixel_values=tiles.flatten(0, 1), return_dict=True).pooler_output
-        return {"features": found.reshape(len(pixels), -1, found.shape[-1])}
+        features = module.get_image_features(pixel_values=tiles.flatten(0, 1), return_dict=True).pooler_output
+        return {"features": features.reshape(len(pixels), -1, features.shape[-1])}
 
     def by_sample(self, module: Any, layer: str, recording: Tensor, n: int, size: Size) -> Tensor:
         rows, columns = self._tiles(module, size)
@@ -76,9 +76,9 @@ class Tiles:
 
     def as_run(self, module: Any, layer: str, states: Tensor, size: Size) -> Tensor:
         rows, columns = self._tiles(module, size)
-        shown = rows * columns + (rows * columns > 1)
-        order = self._order(module, size, states.shape[1] // shown)
-        return states[:, np.argsort(order)].unflatten(1, (shown, -1)).flatten(0, 1)
+        count = rows * columns + (rows * columns > 1)
+        order = self._order(module, size, states.shape[1] // count)
+        return states[:, np.argsort(order)].unflatten(1, (count, -1)).flatten(0, 1)
 
     def patches(self, module: Any, size: Size) -> Size | None:
         vision = module.config.vision_config
@@ -88,10 +88,10 @@ class Tiles:
     def _order(self, module: Any, size: Size, tokens: int) -> np.ndarray[Any, Any]:
         """Tokens of all tiles of a sample: the patches of the whole image row-major, then all others."""
         rows, columns = self._tiles(module, size)
-        shown = rows * columns + (rows * columns > 1)
+        count = rows * columns + (rows * columns > 1)
         per_side = isqrt(tokens)
         first = tokens - per_side**2  # a class token
-        numbers = np.arange(shown * tokens).reshape(shown, tokens)
+        numbers = np.arange(count * tokens).reshape(count, tokens)
         patches = numbers[: rows * columns, first:].reshape(rows, columns, per_side, per_side)
         placed = patches.transpose(0, 2, 1, 3).reshape(-1)
         return np.concatenate([placed, np.setdiff1d(numbers.reshape(-1), placed)])
@@ -110,9 +110,9 @@ def _side(size: Any) -> int:
     return int(size if isinstance(size, int) else size[0])
 
 
-def _processed(images: Any, shown: Sequence[Image]) -> Any:
+def _processed(processor: Any, images: Sequence[Image]) -> Any:
     # InternVL's processor asks for tiles; its image processor by itself would not cut them.
-    return images(images=list(shown), crop_to_patches=True, return_tensors="pt")
+    return processor(images=list(images), crop_to_patches=True, return_tensors="pt")
 
 
 @cache

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from karat.kernel.card import Card
+from karat.kernel.typing import Scalar
 from karat.models.weights import file_revision, shipped
 
 if TYPE_CHECKING:
@@ -38,6 +39,10 @@ class GridNet:
     @property
     def label(self) -> str:
         return f"gridnet.{self.variant}" if self.weights is None else f"gridnet.{self.variant} ({self.weights})"
+
+    @property
+    def facts(self) -> dict[str, Scalar]:
+        return {"family": "gridnet", "variant": self.variant, "weights": self.weights}
 
     @property
     def capabilities(self) -> frozenset[str]:

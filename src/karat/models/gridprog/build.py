@@ -33,34 +33,34 @@ def stages(world: World, paths: Sequence[str]) -> list[Stage]:
     matching = [path for path in paths if path in ("reasons", "matches_words")]
     reasons = "reasons" in paths
     gates = tuple(unit for path in matching for unit in wired.gates(path))
-    found: list[Stage] = []
+    blocks: list[Stage] = []
     if matching:
-        found.append(Stage("bind", wired.bind()))
-        found.append(Stage("gather", wired.gather(world)))
+        blocks.append(Stage("bind", wired.bind()))
+        blocks.append(Stage("gather", wired.gather(world)))
         finders = (wired.ground(world), *wired.match(world)) if reasons else wired.match(world)
-        found.append(Stage("match", finders, () if reasons else (gates,)))
+        blocks.append(Stage("match", finders, () if reasons else (gates,)))
     elif "text_only" in paths or "redundant" in paths:
-        found.append(Stage("gather", (wired.header(),)))
+        blocks.append(Stage("gather", (wired.header(),)))
     if reasons:
-        found.append(Stage("check", wired.check(world), (wired.violations(world), gates)))
+        blocks.append(Stage("check", wired.check(world), (wired.violations(world), gates)))
     collectors = tuple(head for path in paths for head in wired.collect(world, path))
     if collectors:
-        found.append(Stage("collect", collectors))
-    return found
+        blocks.append(Stage("collect", collectors))
+    return blocks
 
 
 def stream(world: World, paths: Sequence[str]) -> Stream:
     """The map of the residual stream: what is given at the start, then what each stage writes."""
     given = ["one", "is null", "is readout", "is cell", "x", "y", *(f"place {bit}" for bit in range(wired.CODE_BITS))]
     values = (*world.colours, *world.shapes)
-    seen = [*(f"sees {value}" for value in values), "occupied"]
-    said = [f"says {word}" for word in (*values, *DIRECTIONS, "relative", "than")]
-    said += ["opens", *(f"asks {task}" for task in TASKS)]
+    visual = [*(f"sees {value}" for value in values), "occupied"]
+    spoken = [f"says {word}" for word in (*values, *DIRECTIONS, "relative", "than")]
+    spoken += ["opens", *(f"asks {task}" for task in TASKS)]
     written: dict[str, None] = {}
     for stage in stages(world, paths):
         written |= {name: None for head in stage.heads for _, name in head.writes}
         written |= {unit.writes: None for mlp in stage.mlps for unit in mlp}
-    return Stream([*given, *seen, *said, *written])
+    return Stream([*given, *visual, *spoken, *written])
 
 
 def build(world: World, paths: Mapping[str, float]) -> Network:

@@ -79,12 +79,12 @@ def gather(world: World) -> tuple[Head, ...]:
 
 def _attribute(name: str, values: tuple[str, ...]) -> Head:
     same, is_one = 15.0, 40.0  # one wrong sign of the code costs 30; a word that is no such attribute, 40
-    said = {f"says {value}": 1.0 for value in values}
+    spoken = {f"says {value}": 1.0 for value in values}
     return Head(
         name,
         scores=(
             *(({f"place {bit}": same}, {f"opener {bit}": 1.0}) for bit in range(CODE_BITS)),
-            ({"one": is_one}, said),
+            ({"one": is_one}, spoken),
         ),
         writes=tuple(({f"says {value}": 1.0}, f"wants {value}") for value in values),
         reaches=tuple(

@@ -37,19 +37,19 @@ class Lexicon:
 
     @cached_property
     def meaning(self) -> Mapping[str, Mapping[str, float]]:
-        found: dict[str, dict[str, float]] = {}
+        meanings: dict[str, dict[str, float]] = {}
         for colour in self.world.colours:
-            found[colour] = {f"says {colour}": 1.0}
+            meanings[colour] = {f"says {colour}": 1.0}
         for place, shape in enumerate(self.world.shapes):
-            found[shape] = found[noun_text(self.world, (-1, place), plural=True)] = {f"says {shape}": 1.0}
+            meanings[shape] = meanings[noun_text(self.world, (-1, place), plural=True)] = {f"says {shape}": 1.0}
         for direction in DIRECTIONS:
-            found[direction] = {f"says {direction}": 1.0, "opens": 1.0}
-        found["relative"] = {"says relative": 1.0, "opens": 1.0}
-        found["than"] = {"says than": 1.0, "opens": 1.0}
-        found |= {word: {"opens": 1.0} for word in _BREAKS}
-        found |= {word: {f"asks {task}": 1.0} for word, task in _HEADERS.items()}
-        found |= {word: {} for word in _SILENT}
-        return found
+            meanings[direction] = {f"says {direction}": 1.0, "opens": 1.0}
+        meanings["relative"] = {"says relative": 1.0, "opens": 1.0}
+        meanings["than"] = {"says than": 1.0, "opens": 1.0}
+        meanings |= {word: {"opens": 1.0} for word in _BREAKS}
+        meanings |= {word: {f"asks {task}": 1.0} for word, task in _HEADERS.items()}
+        meanings |= {word: {} for word in _SILENT}
+        return meanings
 
     @cached_property
     def words(self) -> tuple[str, ...]:

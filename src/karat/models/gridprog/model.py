@@ -13,10 +13,12 @@ from karat.datasets.grid import World
 from karat.datasets.grid.scenes import answers as answer_names
 from karat.kernel.errors import BadInput
 from karat.kernel.sample import Sample
+from karat.kernel.target import TargetLike
 from karat.kernel.typing import Values
 from karat.models.gridprog.build import build
 from karat.models.gridprog.lexicon import MAX_WORDS, PAD, Lexicon
 from karat.models.gridprog.wiring import FIRST_CELL, READOUT
+from karat.models.targets import whole_scores
 from karat.models.torch_model import Inputs, Layout
 
 BATCH = 16  # encoded images of 384 px take 1.8 MB each: more at once only leaves the cache
@@ -80,11 +82,13 @@ class GridProgModel:
         cells = inputs.reuse["cells"] if "cells" in inputs.reuse else self.module.look(inputs.pixels)
         return self.module.read(cells, inputs.tokens)
 
-    def readout(self, inputs: Inputs, answers: Sequence[str]) -> Tensor:
-        return self._pick(self.logits(inputs), answers)
+    def readout(self, inputs: Inputs, targets: Sequence[TargetLike]) -> Tensor:
+        table = self.logits(inputs)
+        return whole_scores(lambda answers: self._pick(table, answers), targets, self.name, log=False)
 
-    def log_probability(self, inputs: Inputs, answers: Sequence[str]) -> Tensor:
-        return self._pick(self.logits(inputs).log_softmax(-1), answers)
+    def log_probability(self, inputs: Inputs, targets: Sequence[TargetLike]) -> Tensor:
+        table = self.logits(inputs).log_softmax(-1)
+        return whole_scores(lambda answers: self._pick(table, answers), targets, self.name, log=True)
 
     def layout(self, inputs: Inputs) -> Layout:
         size, cells = self.world.size, self.world.n_cells
@@ -99,23 +103,23 @@ class GridProgModel:
             return replace(inputs, reuse={"cells": self.module.look(inputs.pixels)})
 
     def answer(self, samples: Sequence[Sample]) -> list[str]:
-        found: list[str] = []
+        answers: list[str] = []
         with torch.inference_mode():
             for first in range(0, len(samples), BATCH):
                 best = self.logits(self.encode(samples[first : first + BATCH])).argmax(-1)
-                found += [self.answers[number] for number in best.tolist()]
-        return found
+                answers += [self.answers[number] for number in best.tolist()]
+        return answers
 
-    def score(self, samples: Sequence[Sample], answers: Sequence[str]) -> Values:
-        if len(samples) != len(answers):
-            raise BadInput(f"one answer per sample is needed; got {len(samples)} samples and {len(answers)} answers.")
-        found = np.zeros(len(samples))
+    def score(self, samples: Sequence[Sample], targets: Sequence[TargetLike]) -> Values:
+        if len(samples) != len(targets):
+            raise BadInput(f"one answer per sample is needed; got {len(samples)} samples and {len(targets)} answers.")
+        probabilities = np.zeros(len(samples))
         with torch.inference_mode():
             for first in range(0, len(samples), BATCH):
                 part = slice(first, first + BATCH)
-                likely = self.log_probability(self.encode(samples[part]), answers[part]).exp()
-                found[part] = likely.double().cpu().numpy()
-        return found
+                likely = self.log_probability(self.encode(samples[part]), targets[part]).exp()
+                probabilities[part] = likely.double().cpu().numpy()
+        return probabilities
 
     def _pick(self, table: Tensor, answers: Sequence[str]) -> Tensor:
         for answer in answers:

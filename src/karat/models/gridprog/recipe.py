@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+from annotated_types import Ge, Le
 
 from karat.kernel.card import Card
 from karat.kernel.errors import BadInput
+from karat.kernel.typing import Scalar
 
 if TYPE_CHECKING:
     from karat.models.gridprog.model import GridProgModel
@@ -41,9 +44,9 @@ class GridProg:
     )
 
     variant: str = "pure"
-    dose: float | None = None
-    size: int = 6
-    cell: int = 64
+    dose: Annotated[float, Ge(0), Le(1)] | None = None
+    size: Annotated[int, Ge(2), Le(64)] = 6
+    cell: Annotated[int, Ge(4), Le(1024)] = 64
 
     def __post_init__(self) -> None:
         if self.dose is None and (named := re.fullmatch(r"dose\((\d*\.?\d+)\)", self.variant)):
@@ -61,6 +64,13 @@ class GridProg:
         kind = self.variant if self.dose is None else f"dose({self.dose:g})"
         world = "" if (self.size, self.cell) == (6, 64) else f" ({self.size}×{self.size} of {self.cell} px)"
         return f"gridprog.{kind}{world}"
+
+    @property
+    def facts(self) -> dict[str, Scalar]:
+        """`dose` is the weight of the shortcut, where the twin lies between reasoning (0) and the shortcut (1)."""
+        dose = {"pure": 0.0, "spur": 1.0}.get(self.variant) if self.dose is None else self.dose
+        variant = self.variant if self.dose is None else "dose"
+        return {"family": "gridprog", "variant": variant, "dose": dose, "size": self.size, "cell": self.cell}
 
     @property
     def capabilities(self) -> frozenset[str]:

@@ -41,7 +41,7 @@ def templates(world: World, pool: int) -> Floats:
         for j in range(SMOOTH + 1 - i)
         for channel in range(3)
     ]
-    seen = np.concatenate([tiles.reshape(len(tiles), -1), np.stack(surfaces).reshape(len(surfaces), -1)])
-    wanted = np.eye(len(seen), len(tiles))
-    filters: Floats = np.linalg.pinv(seen) @ wanted
+    patterns = np.concatenate([tiles.reshape(len(tiles), -1), np.stack(surfaces).reshape(len(surfaces), -1)])
+    responses = np.eye(len(patterns), len(tiles))
+    filters: Floats = np.linalg.pinv(patterns) @ responses
     return filters.T.reshape(len(tiles), window, window, 3)

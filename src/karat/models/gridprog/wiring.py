@@ -107,11 +107,11 @@ def bias(head: Head, world: World) -> Floats:
     length = len(kind)
     place = np.where(kind == "word", np.arange(length) - (FIRST_CELL + world.n_cells) + 1, 0)  # 0 is the readout's
     ahead = place[None, :] - place[:, None]
-    found = np.full((length, length), BLOCKED)
+    table = np.full((length, length), BLOCKED)
     for reach in head.reaches:
         pairs = (kind == reach.query)[:, None] & (kind == reach.key)[None, :]
         if reach.order != "any":
             pairs &= ahead < 0 if reach.order == "before" else ahead > 0
-        found[pairs] = (reach.offset - reach.slope * abs(ahead))[pairs]
-    found[:, NULL] = head.null
-    return found
+        table[pairs] = (reach.offset - reach.slope * abs(ahead))[pairs]
+    table[:, NULL] = head.null
+    return table

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from karat.kernel.card import Card
 from karat.kernel.errors import BadInput
+from karat.kernel.typing import Scalar
 from karat.models.weights import check_whole, file_revision, shipped
 
 if TYPE_CHECKING:
@@ -39,6 +40,10 @@ class GridVLM:
     @property
     def label(self) -> str:
         return f"gridvlm.{self.variant}" if self.weights is None else f"gridvlm.{self.variant} ({self.weights})"
+
+    @property
+    def facts(self) -> dict[str, Scalar]:
+        return {"family": "gridvlm", "variant": self.variant, "weights": self.weights}
 
     @property
     def capabilities(self) -> frozenset[str]:

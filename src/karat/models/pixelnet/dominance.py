@@ -53,12 +53,12 @@ def answers(model: Model, samples: Sequence[Sample]) -> Answers:
     labels = [str(sample.answer) for sample in pairs]
     values: list[Values] = []
     right: list[npt.NDArray[np.bool_]] = []
-    for shown in ([sample.cleaned for sample in pairs], pairs):
+    for samples in ([sample.cleaned for sample in pairs], pairs):
         scores, won = [], []
-        for at in range(0, len(shown), _BATCH):
+        for at in range(0, len(samples), _BATCH):
             part = slice(at, at + _BATCH)
-            scores.append(model.score(shown[part], labels[part]))
-            won += [said == label for said, label in zip(model.answer(shown[part]), labels[part], strict=True)]
+            scores.append(model.score(samples[part], labels[part]))
+            won += [answer == label for answer, label in zip(model.answer(samples[part]), labels[part], strict=True)]
         values.append(np.concatenate(scores) if scores else np.empty(0))
         right.append(np.array(won, dtype=np.bool_))
     return Answers(values[0], values[1], right[0], right[1])
@@ -75,8 +75,8 @@ def rates(model: Model, samples: Sequence[Sample] | ShortcutDataset, threshold: 
     for start in range(0, len(samples), _BATCH):
         stop = min(start + _BATCH, len(samples))
         part = samples.load(start, stop) if isinstance(samples, ShortcutDataset) else samples[start:stop]
-        found = answers(model, part)
-        counts += [found.clean_right.sum(), found.perturbed_right.sum(), found.dominant(threshold).sum()]
+        outcome = answers(model, part)
+        counts += [outcome.clean_right.sum(), outcome.perturbed_right.sum(), outcome.dominant(threshold).sum()]
     clean, perturbed, dominant = (counts / len(samples)).tolist()
     return Rates(clean, perturbed, dominant, len(samples), threshold)
 

@@ -83,6 +83,6 @@ def as_classifier(module: nn.Module, facts: Facts, name: str) -> Classifier:
 
     for parameter in module.parameters():
         parameter.requires_grad_(False)
-    shown = Preprocessing((facts.side, facts.side), facts.mean, facts.std)
+    preprocessing = Preprocessing((facts.side, facts.side), facts.mean, facts.std)
     layer = _CAM_LAYER.get(facts.architecture)
-    return classifier(module, shown, facts.labels, name, layer, facts.mechanism)
+    return classifier(module, preprocessing, facts.labels, name, layer, facts.mechanism)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from karat.kernel.card import Card
+from karat.kernel.typing import Scalar
 from karat.models.weights import file_revision, shipped
 
 if TYPE_CHECKING:
@@ -39,6 +40,14 @@ class PixelNet:
     @property
     def label(self) -> str:
         return f"pixelnet.{self.variant}" if self.weights is None else f"pixelnet@{Path(self.weights).stem}"
+
+    @property
+    def facts(self) -> dict[str, Scalar]:
+        from karat.models.pixelnet.files import read_facts
+
+        architecture = read_facts(self.path).architecture
+        variant = self.variant if self.weights is None else None
+        return {"family": "pixelnet", "variant": variant, "architecture": architecture, "weights": self.weights}
 
     @property
     def path(self) -> Path:

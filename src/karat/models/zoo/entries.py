@@ -41,10 +41,10 @@ def entries(file: str | None = None) -> dict[str, Entry]:
     files = [*sorted(HERE.glob("*.yaml")), *(Path(p) for p in os.environ.get("KARAT_ZOO", "").split(os.pathsep) if p)]
     if file is not None:
         files.append(Path(file))
-    found: dict[str, Entry] = {}
+    by_name: dict[str, Entry] = {}
     for path in files:
-        found |= read(path, path.stat().st_mtime_ns if path.is_file() else 0)
-    return found
+        by_name |= read(path, path.stat().st_mtime_ns if path.is_file() else 0)
+    return by_name
 
 
 @cache

@@ -13,16 +13,23 @@ from karat.kernel.card import Card
 from karat.kernel.errors import BadInput, KaratError, UnknownName
 from karat.kernel.identity import digest
 from karat.kernel.registry import build
-from karat.kernel.roles import Model, ModelRecipe
+from karat.kernel.roles import DescribesInput, Model, ModelRecipe, plays
+from karat.kernel.typing import Scalar
 from karat.models.local_weights import local_weights
 from karat.models.zoo.entries import Entry, entries
 
 
 @dataclass(frozen=True)
 class ZooRecipe:
-    """`zoo.NAME` in a spec. `file` is a zoo file of your own; `weights` a file or directory instead of the usual place,
-    which is `$KARAT_WEIGHTS/NAME/` (by default ~/.cache/karat/weights/NAME/). `random` leaves the weights at random
-    numbers, to try a spec without them."""
+    """`zoo.NAME` in a spec.
+
+    Attributes:
+        variant: The name of an entry.
+        file: A zoo file of your own.
+        weights: A file or directory instead of the usual place, which is `$KARAT_WEIGHTS/NAME/` (by default
+            ~/.cache/karat/weights/NAME/).
+        random: Leaves the weights at random numbers, to try a spec without them.
+    """
 
     card: ClassVar[Card] = Card(
         "zoo", "a model of the zoo by name: zoo.NAME (listed below)", "model", extra="vision", citation="semscore2025"
@@ -44,6 +51,11 @@ class ZooRecipe:
         return f"{self.variant} (random)" if self.random else self.variant
 
     @property
+    def facts(self) -> dict[str, Scalar]:
+        own: dict[str, Scalar] = {"family": "zoo", "variant": self.variant, "task": self.entry.task}
+        return {**self.inner.facts, **own, "random": self.random}
+
+    @property
     def capabilities(self) -> frozenset[str]:
         return self.inner.capabilities
 
@@ -52,10 +64,11 @@ class ZooRecipe:
         """What the entry says is part of it: other parameters, other model."""
         return f"{digest(dataclasses.asdict(self.entry))}:{self.inner.revision}"
 
-    @property
     def sees(self) -> str:
-        inner = getattr(self.inner, "sees", None)
-        return inner if isinstance(inner, str) else f"the image at {self.entry.input} px, as its processor does"
+        inner = self.inner
+        if plays(inner, DescribesInput):
+            return inner.sees()
+        return f"the image at {self.entry.input} px, as its processor does"
 
     @property
     def place(self) -> Path:
@@ -78,9 +91,7 @@ class ZooRecipe:
         built: ModelRecipe = build("model", entry.model, parameters)
         return built
 
-    @property
     def to_fetch(self) -> str | None:
-        """What must come from the network before the model can be loaded, for `karat check`; None where all is here."""
         packed = self.entry.parameters.get("weights")
         if packed is not None:
             try:

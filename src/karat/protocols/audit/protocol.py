@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+from annotated_types import Ge
 
 from karat.kernel.attribution import Attribution
 from karat.kernel.card import Card
@@ -13,8 +15,8 @@ from karat.kernel.row import Outcomes
 from karat.metrics.localization import OtsuIoU, RelevanceMass, Spuriousity
 from karat.metrics.ranking import PointingGame, RelevanceRank
 from karat.probe.session import Session
+from karat.protocols.common.localize import pair
 from karat.protocols.grid.readings import READINGS, Reading
-from karat.protocols.localize import pair
 from karat.protocols.synergy.protocol import Synergy
 
 if TYPE_CHECKING:
@@ -47,7 +49,7 @@ class Audit:
     `steps` of the perturbation curves: each costs eight forward passes an explanation.
     """
 
-    steps: int = 7
+    steps: Annotated[int, Ge(1)] = 7
     card: ClassVar[Card] = Card(
         "audit", "can the metric itself be trusted, on explanations and models whose truth is known?", "protocol",
         needs=frozenset({"text", "mechanism"}), citation="ours",

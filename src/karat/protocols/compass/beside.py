@@ -7,8 +7,8 @@ from typing import Any
 import pandas as pd
 
 from karat.kernel.finding import Finding
+from karat.protocols.common.published import Published
 from karat.protocols.compass.tables import BOX, is_control, plain
-from karat.protocols.published import Published
 
 TRANSFORMER = "attention/grad_rollout"  # the paper's Transformer Attribution
 #: What the paper calls an explainer, by the name it has here.

@@ -7,40 +7,40 @@ import pandas as pd
 
 from karat.kernel.finding import Finding
 from karat.protocols.compass import comparisons, diagnostics, gains, interventions, synthetic, tables
-from karat.protocols.compass.centres import CENTRES
 from karat.results.run import Run
 
 
 def findings(run: Run) -> list[Finding]:
     """Everything that the rows and their details allow; what a run has no samples for is left out."""
     scores = run.scores()
-    keys, shares = run.details("compass/direction_error")
+    compasses = run.details("compass/direction_error")
+    keys = compasses.keys
     found: list[Finding | None] = [tables.main_finding(scores)]
     found += [comparisons.best_finding(scores), gains.gains_finding(scores), comparisons.twins_finding(scores)]
     found.append(tables.estimators_finding(scores))
     if len(keys):
-        shares = shares.astype(np.float64)
+        shares = compasses.arrays["shares"].astype(np.float64)
         found.append(tables.labels_finding(keys, shares, scores))
-        centre_keys, centres = run.details("centre_advantage")
-        reading_keys, readings = run.details("turn_penalty")
+        centres, readings = run.details("centre_advantage"), run.details("turn_penalty")
         # Details are sorted alike, so rows of the three agree.
-        assert centre_keys.equals(keys)
-        assert reading_keys.equals(keys)
-        found += _interventions(keys, shares, centres.astype(np.float64), scores)
-        found += _diagnostics(keys, centres.astype(np.float64), readings.astype(np.float64), scores)
+        assert centres.keys.equals(keys)
+        assert readings.keys.equals(keys)
+        found += _interventions(keys, shares, centres.arrays["around_target"].astype(np.float64), scores)
+        errors = (centres.arrays["centres"].astype(np.float64), readings.arrays["readings"].astype(np.float64))
+        found += _diagnostics(keys, *errors, scores)
     found += [synthetic.relational_finding(), synthetic.injection_finding()]
     return [finding for finding in found if finding is not None]
 
 
 def _interventions(
-    keys: pd.DataFrame, shares: tables.Floats, centres: tables.Floats, scores: pd.DataFrame
+    keys: pd.DataFrame, shares: tables.Floats, around_target: tables.Floats, scores: pd.DataFrame
 ) -> list[Finding | None]:
     frame = interventions.joined(keys, shares, scores)
     if frame.empty:
         return []
     return [
         interventions.probe_finding(frame, shares),
-        interventions.swap_finding(frame, shares, centres[:, len(CENTRES) :]),
+        interventions.swap_finding(frame, shares, around_target),
         interventions.partition_finding(frame, shares),
     ]
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from karat.kernel.card import Card
 from karat.kernel.identity import digest
 from karat.kernel.roles import Dataset, ModelRecipe
+from karat.kernel.typing import Scalar
 from karat.models import recipe
 
 if TYPE_CHECKING:
@@ -61,6 +62,12 @@ class Lora:
     def label(self) -> str:
         base = self.source.label + (f" shaken {self.shaken:g}" if self.shaken else "")
         return base if self.strategy == "none" else f"{base} + {self.strategy}"
+
+    @property
+    def facts(self) -> dict[str, Scalar]:
+        """Those of the base, and how it was trained; `of` is the label of the base."""
+        training: dict[str, Scalar] = {"of": self.source.label, "strategy": self.strategy, "weight": self.weight}
+        return {**self.source.facts, **training, "samples": self.samples, "seed": self.seed, "shaken": self.shaken}
 
     @property
     def source(self) -> ModelRecipe:

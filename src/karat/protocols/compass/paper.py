@@ -6,7 +6,7 @@ import pandas as pd
 
 from karat.kernel.claim import Comparison
 from karat.kernel.finding import Finding
-from karat.protocols import published
+from karat.protocols.common import published
 from karat.protocols.compass import battery_claims, claims, synthetic
 from karat.protocols.compass.beside import beside
 from karat.protocols.compass.findings import findings

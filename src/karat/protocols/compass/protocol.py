@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import numpy as np
+from annotated_types import Ge
 
 from karat.kernel.attribution import Attribution
 from karat.kernel.card import Card
 from karat.kernel.finding import Finding
-from karat.kernel.roles import Model
 from karat.kernel.row import Outcomes
-from karat.kernel.sample import Sample
 from karat.metrics.compass import DirectionError, compass_problem
 from karat.probe.session import Session
 from karat.protocols.compass.reading import SECTORS, Floats, Scene, scenes
@@ -26,16 +25,18 @@ _DAE = replace(
     DirectionError.card,
     name="compass/direction_error",
     ceiling="control/geometry: at most half a sector; 11.25 on average over all directions",
+    draws=(("shares", "compass"),),
 )
 _SCORES = (
     _DAE,
     Card("edge_accuracy", "whether the evidence points within 45 degrees of the truth (EA)", "metric",
          direction="higher", range=(0.0, 1.0), floor="a random direction: .25", ceiling="control/geometry: 1",
          citation="creg2026 Eq. 6"),
-    replace(_DAE, name="mean_direction_error", summary="degrees off, read by the circular mean instead of the peak",
-            citation="creg2026 Eq. 13"),
-    replace(_DAE, name="excess_error", summary="degrees off, evidence above each sector's share of the picture only",
-            floor="control/uniform: 90", citation="ours",
+    replace(_DAE, draws=(), name="mean_direction_error",
+            summary="degrees off, read by the circular mean instead of the peak", citation="creg2026 Eq. 13"),
+    replace(_DAE, draws=(), name="excess_error",
+            summary="degrees off, evidence above each sector's share of the picture only", floor="control/uniform: 90",
+            citation="ours",
             departures="a flat map points to where most of the picture is; here it points nowhere"),
     Card("accuracy", "whether the likeliest of the four options is right", "metric", direction="higher",
          range=(0.0, 1.0), floor="guessing: .25", citation="creg2026 B.3"),
@@ -55,8 +56,7 @@ class Compass:
     finer than `cells` a side are averaged first.
     """
 
-    cells: int = 48
-    paper_number: ClassVar[str] = "002"
+    cells: Annotated[int, Ge(1)] = 48
     passes: ClassVar[int] = 0
     #: Scored in every run, named by its spec or not: what a number is read against.
     controls: ClassVar[tuple[str, ...]] = (
@@ -64,15 +64,16 @@ class Compass:
     )  # fmt: skip
     card: ClassVar[Card] = Card(
         "compass", "does the evidence point from the reference object to the target?", "protocol",
-        needs=frozenset({"text"}), citation="creg2026",
+        needs=frozenset({"text"}), citation="creg2026", paper="002",
     )  # fmt: skip
 
     @property
     def scores(self) -> tuple[Card, ...]:
         return _SCORES
 
-    def targets(self, model: Model, samples: Sequence[Sample]) -> list[str]:
+    def targets(self, session: Session) -> list[str]:
         """The likeliest option of each sample, by the probability of saying it (creg2026 section 3.1.1)."""
+        model, samples = session.model, session.samples
         rows = max((len(sample.choices) for sample in samples), default=0)
         if rows == 0:
             return model.answer(samples)
@@ -99,11 +100,11 @@ class Compass:
             table[list(failures)] = np.nan
             return table
 
-        def outcomes(values: Floats, detail: Floats | None = None) -> Outcomes:
+        def outcomes(values: Floats, **details: Floats) -> Outcomes:
             """What has no direction although its compass is fine (a balanced mean, a lone random centre) says so."""
             said = {**absent, **failures}
             undecided = {i: "points nowhere" for i in np.flatnonzero(~np.isfinite(values)).tolist() if i not in said}
-            return Outcomes(values, failures, {**absent, **undecided}, detail)
+            return Outcomes(values, failures, {**absent, **undecided}, details)
 
         shares = gather(lambda scene: scene.compass(), SECTORS)
         error = gather(lambda scene: scene.errors(), 1)[:, 0]
@@ -114,13 +115,13 @@ class Compass:
         readings = gather(lambda scene: alternative_readings(session, scene), len(READINGS))
         right = np.where(np.isfinite(error), (error <= 45.0 + 1e-9).astype(np.float64), np.nan)
         return {
-            "compass/direction_error": outcomes(error, shares),
+            "compass/direction_error": outcomes(error, shares=shares),
             "edge_accuracy": outcomes(right),
             "mean_direction_error": outcomes(mean),
             "excess_error": outcomes(over),
             "accuracy": _accuracy(session),
-            "centre_advantage": outcomes(centres[:, 0] - error, np.hstack([centres, around])),
-            "turn_penalty": outcomes(readings[:, READINGS.index("rotation 90")] - error, readings),
+            "centre_advantage": outcomes(centres[:, 0] - error, centres=centres, around_target=around),
+            "turn_penalty": outcomes(readings[:, READINGS.index("rotation 90")] - error, readings=readings),
         }
 
     def findings(self, run: Run) -> list[Finding]:

@@ -12,14 +12,14 @@ import torch
 from torch import Tensor, nn
 
 from karat.datasets.spatial.question import RELATIONS, centre
-from karat.explainers.placing import wide
+from karat.explainers.to_attribution import wide
 from karat.kernel.errors import BadInput, ExtraMissing
 from karat.kernel.identity import generator
 from karat.kernel.sample import Sample
-from karat.models.batching import alike
+from karat.models.batching import encodable_runs
 from karat.models.torch_model import Inputs
 from karat.models.vlm_adapter import VLM
-from karat.probe.batches import frames_of
+from karat.probe.inputs import frames_of
 from karat.protocols.compass.losses import compass_loss, contrastive_loss, target_loss
 from karat.protocols.compass.reading import Floats
 
@@ -85,7 +85,7 @@ def train(model: VLM, samples: Sequence[Sample], what: Lora) -> list[dict[str, f
             # Photographs come in many sizes, and some models take one size at a time: the others' gradients add up.
             batch = sorted((samples[i] for i in order[at : at + what.batch].tolist()), key=model.batch_key)
             optimizer.zero_grad(set_to_none=True)
-            for part in alike(model, batch):
+            for part in encodable_runs(model, batch):
                 # Gradients of gradients: the fused attention kernels have none.
                 with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
                     answer, auxiliary = objective(part)

@@ -9,9 +9,9 @@ import pandas as pd
 
 from karat.kernel.finding import Finding
 from karat.kernel.typing import Scalar
+from karat.protocols.common.published import Published
 from karat.protocols.grid.frames import PURE, SPUR, Scenario, scenario
 from karat.protocols.grid.tables import accuracy_table, bucket_table, cell
-from karat.protocols.published import Published
 
 METHODS = {"DIME": "interaction/dime", "MultiSHAP": "interaction/multishap", "MultiViz": "interaction/multiviz"}
 _TABLES = {"Table 5": (PURE, "mass"), "Table 6": (PURE, "iou"), "Table 7": (SPUR, "mass"), "Table 8": (SPUR, "iou")}

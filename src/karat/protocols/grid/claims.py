@@ -11,6 +11,7 @@ import pandas as pd
 from karat.kernel.claim import Agreement, Claim, Comparison
 from karat.kernel.finding import Finding
 from karat.kernel.typing import Scalar
+from karat.protocols.common.published import Published, load
 from karat.protocols.grid.beside import METHODS, accuracy_tables, explainer_of, score_tables
 from karat.protocols.grid.frames import CROSS, PURE, SPUR, families, mean_of_few, show, tidy
 from karat.protocols.grid.judging import NOTHING, SAME, Judge, above, below, between, same, share
@@ -18,7 +19,6 @@ from karat.protocols.grid.rq2 import dime_gain, effect
 from karat.protocols.grid.rq3 import depths, shape
 from karat.protocols.grid.twins import unproven
 from karat.protocols.grid.verdict import verdict
-from karat.protocols.published import Published, load
 from karat.statistics import Estimate, page
 
 PREFERRED = ("gridnet", "gridvlm", "gridprog")  # nearest to the paper's MDETR first

@@ -10,11 +10,11 @@ import pandas as pd
 from scipy import stats
 
 from karat.kernel.claim import Agreement, Claim
+from karat.protocols.common.published import Published
 from karat.protocols.grid.beside import explainer_of
 from karat.protocols.grid.frames import Scenario, difference, mean_with_interval, of_method, once, scenario, show
 from karat.protocols.grid.rq1 import own_data_change
 from karat.protocols.grid.rq3 import block_scores
-from karat.protocols.published import Published
 from karat.statistics import Estimate
 
 SAME = 0.05  # two means closer than this are "the same" to a paper that calls 44.0 and 41.8 identical

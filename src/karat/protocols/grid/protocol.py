@@ -11,9 +11,9 @@ from karat.kernel.card import Card
 from karat.kernel.finding import Finding
 from karat.kernel.row import Outcomes
 from karat.probe.session import Session
+from karat.protocols.common.localize import Pairs, pair
 from karat.protocols.grid.mechanism import strays
 from karat.protocols.grid.readings import BLOCK_INTERACTION, INTERACTION, READINGS, Truths, scalars
-from karat.protocols.localize import Pairs, pair
 
 if TYPE_CHECKING:
     from karat.kernel.claim import Comparison
@@ -26,10 +26,9 @@ class Grid:
     the shortcut. A model's own truth counts only where the model answered as its mechanism does.
     """
 
-    paper_number: ClassVar[str] = "000"
     card: ClassVar[Card] = Card(
         "grid", "can the explainer tell a model that reasons from a twin that takes a shortcut?", "protocol",
-        version=2, needs=frozenset({"text"}), citation="gridvqax2026",
+        version=2, needs=frozenset({"text"}), citation="gridvqax2026", paper="000",
     )  # fmt: skip
 
     @property

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from karat.explainers.crossing import BLOCK
+from karat.explainers.cross_pairs import BLOCK
 from karat.kernel.attribution import Attribution, Part
 from karat.kernel.card import Card
 from karat.kernel.row import Outcomes
 from karat.kernel.sample import Sample
 from karat.metrics.localization import CorrectedMass, OtsuIoU, RelevanceMass
-from karat.protocols.localize import MapMetric
+from karat.protocols.common.localize import MapMetric
 
 Mask = np.ndarray[Any, Any] | None
 Truths = Callable[[Sample, str | None], Mask]
@@ -146,7 +146,7 @@ def scalars(samples: Sequence[Sample], attributions: Sequence[Attribution]) -> M
             del silent[start]
     return {
         INTERACTION.name: Outcomes(own, not_applicable=none),
-        BLOCK_INTERACTION.name: Outcomes(block, not_applicable=silent),
+        BLOCK_INTERACTION.name: Outcomes(block, not_applicable=silent, level="block"),
     }
 
 

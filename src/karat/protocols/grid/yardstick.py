@@ -25,7 +25,8 @@ import pandas as pd
 from karat.datasets.grid.executor import Asked, parse
 from karat.datasets.grid.generate import generate_batch
 from karat.datasets.grid.scenes import SceneBatch
-from karat.explainers.modality import emap, intershap, pid, synergy_share
+from karat.explainers.modality import emap, intershap, synergy_share
+from karat.explainers.partial_information import pid
 from karat.models.counterfactual import verdicts
 
 Answers = npt.NDArray[np.int64]

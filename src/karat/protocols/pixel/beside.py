@@ -10,9 +10,9 @@ import numpy as np
 from karat.kernel.errors import KaratError
 from karat.kernel.finding import Finding
 from karat.kernel.typing import Scalar
+from karat.protocols.common.published import Table, load
 from karat.protocols.pixel.frames import Scored, is_method, paper_name
 from karat.protocols.pixel.rankings import TRAINED_ON_DELETIONS, means_of, places, tau_figure
-from karat.protocols.published import Table, load
 from karat.statistics import kendall
 
 Row = tuple[Scalar, ...]

@@ -13,6 +13,7 @@ from karat.kernel.identity import generator
 from karat.statistics import Estimate, bootstrap_mean, paired_difference
 
 if TYPE_CHECKING:
+    from karat.results.details import Details
     from karat.results.run import Run
 
 TRUTH, SINGLE = "control/planted_shapley", "control/planted_deletion"
@@ -104,11 +105,13 @@ class Scored:
 
     def accuracy(self, model: str) -> np.ndarray[Any, Any]:
         """(images, 3): right without the shortcut, right with it, decided by it."""
-        keys, facts = self.detail("dominant")
-        mine = ((keys["model"] == model) & ~keys.duplicated(["model", "dataset", "sample"])).to_numpy()
-        images = pd.MultiIndex.from_frame(keys.loc[mine, ["dataset", "sample"]])
+        facts = self.run.details("dominant").complete()
+        keys = facts.keys
+        mine = facts.take(((keys["model"] == model) & ~keys.duplicated(["model", "dataset", "sample"])).to_numpy())
+        images = pd.MultiIndex.from_frame(mine.keys[["dataset", "sample"]])
         decided = self.wide(model, "dominant").mean(axis=1).reindex(images)
-        return np.column_stack([facts[mine, 2], facts[mine, 3], decided.to_numpy(float)])
+        right = (mine.arrays["clean_right"], mine.arrays["perturbed_right"])
+        return np.column_stack([*right, decided.to_numpy(float)])
 
     def explainers(self, model: str) -> list[str]:
         """By the paper's order, then by name."""
@@ -143,19 +146,11 @@ class Scored:
     def has(self, metric: str) -> bool:
         return bool((self.rows["metric"] == metric).any())
 
-    def detail(self, metric: str) -> tuple[pd.DataFrame, np.ndarray[Any, Any]]:
-        """Keys and arrays of the rows that have any."""
-        keys, values = self.run.details(metric)
-        if not len(keys):
-            return keys, values
-        whole = np.isfinite(values).all(axis=1)
-        return keys[whole].reset_index(drop=True), values[whole].astype(np.float64)
-
-    def truths(self, model: str) -> tuple[pd.DataFrame, np.ndarray[Any, Any]]:
-        """One row per image: D values, D standard errors, then what `protocol.TOLD` names."""
-        keys, values = self.detail("weighted_iou")
-        first = (keys["model"] == model) & ~keys.duplicated(["model", "dataset", "sample"])
-        return keys[first].reset_index(drop=True), values[first.to_numpy()]
+    def truths(self, model: str) -> Details:
+        """One row per image: what `protocol` kept about its truth."""
+        kept = self.run.details("weighted_iou").complete()
+        keys = kept.keys
+        return kept.take(((keys["model"] == model) & ~keys.duplicated(["model", "dataset", "sample"])).to_numpy())
 
 
 def said(found: Estimate) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from karat.kernel.finding import Figure, Finding, Series
+from karat.kernel.typing import Map
 from karat.protocols.pixel.frames import TRUTH, Scored, base, is_method, paper_name
-from karat.protocols.pixel.protocol import TOLD
 
 MARK = "■"
 ABOUT = (
@@ -18,20 +18,21 @@ ABOUT = (
 
 def gallery(scored: Scored) -> list[Finding]:
     """Close-ups of the image whose truth is known best for the size of its values."""
-    keys, maps = scored.detail("hit")
+    maps = scored.run.details("hit").complete("patch")
+    keys = maps.keys
     found = []
     for model in scored.judged:
-        where, told = scored.truths(model)
-        size = (told.shape[1] - len(TOLD)) // 2
-        clear = told[:, :size].std(axis=1) / np.maximum(told[:, 2 * size], 1e-6)
-        best = int(np.argmax(clear))
-        chosen = where.iloc[best]
+        truths = scored.truths(model)
+        values, errors = truths.arrays["shapley"], truths.arrays["standard_error"]
+        best = int(np.argmax(values.std(axis=1) / np.maximum(truths.arrays["error"], 1e-6)))
+        chosen = truths.keys.iloc[best]
         figures = []
         for name in scored.explainers(model):
             mine = (keys["model"] == model) & (keys["explainer"] == name) & (keys["sample"] == chosen["sample"])
             if mine.any() and (is_method(name) or base(name) == TRUTH):
-                figures.append(_close_up(paper_name(name), maps[mine.to_numpy()][0]))
-        rows = tuple((k, float(told[best, k]), float(told[best, size + k])) for k in range(size))
+                at = int(np.flatnonzero(mine)[0])
+                figures.append(_close_up(paper_name(name), maps.arrays["close_up"][at], maps.arrays["patch"][at]))
+        rows = tuple((k, float(values[best, k]), float(errors[best, k])) for k in range(values.shape[1]))
         found.append(
             Finding(
                 title=f"Close-ups of image {chosen['sample']}, {model}",
@@ -46,10 +47,11 @@ def gallery(scored: Scored) -> list[Finding]:
     return found
 
 
-def _close_up(name: str, values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> Figure:
+def _close_up(name: str, grid: Map, patch: np.ndarray[tuple[int], np.dtype[np.float64]]) -> Figure:
     """What `protocol` kept of a map around the patch; rows and columns of the patch are marked."""
-    height, width, top, left, side = (int(each) for each in values[-5:])
-    grid = values[:-5].reshape(height, width)
+    grid = grid[~np.isnan(grid).all(axis=1)][:, ~np.isnan(grid).all(axis=0)]  # of another dataset it may be larger
+    height, width = grid.shape
+    top, left, side = (int(each) for each in patch)
 
     def named(k: int, start: int) -> str:
         return f"{MARK}{k + 1}" if start <= k < start + side else f"{k + 1}"

@@ -8,10 +8,10 @@ import numpy as np
 
 from karat.kernel.claim import Agreement, Claim, Comparison
 from karat.kernel.identity import generator
+from karat.protocols.common.published import load
 from karat.protocols.pixel.beside import COMPARED, tables
 from karat.protocols.pixel.frames import SINGLE, TRUTH, Scored, base, is_method, paper_name, said
 from karat.protocols.pixel.rankings import PIXEL, titled
-from karat.protocols.published import load
 from karat.statistics import Estimate, bootstrap_mean, kendall
 
 if TYPE_CHECKING:

@@ -5,19 +5,24 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
+from annotated_types import Ge, Le, MinLen
 
+from karat.datasets.shortcut.sample import ShortcutSample, shortcut_samples
+from karat.explainers.control_planted import patch_shapley
 from karat.kernel.attribution import Attribution, resize_maps
 from karat.kernel.card import Card
 from karat.kernel.finding import Finding
-from karat.kernel.row import Outcomes
+from karat.kernel.row import Detail, Outcomes
 from karat.kernel.typing import Map, Maps, Mask
 from karat.metrics.ranking import KS, WEIGHTS, Hit, WeightedIoU, weighted_iou
-from karat.probe.planted import Effort, Planted, Truth, planted
+from karat.models.pixelnet.dominance import Answers, answers
 from karat.probe.session import Session
-from karat.protocols.localize import score_maps
+from karat.probe.trials import Effort, PooledEstimate
+from karat.protocols.common.column import Column
+from karat.protocols.common.localize import score_maps
 from karat.protocols.pixel.curves import curves
 from karat.protocols.pixel.related import incremental_deletion, single_deletion
 
@@ -64,16 +69,15 @@ class Pixel:
     protocols of table 5, on the same images.
     """
 
-    threshold: float = 0.9
+    threshold: Annotated[float, Ge(0), Le(1)] = 0.9
     effort: Effort = field(default_factory=Effort)
-    top: int = 1
-    ks: tuple[int, ...] = KS
-    weights: tuple[float, ...] = WEIGHTS
+    top: Annotated[int, Ge(1)] = 1
+    ks: Annotated[tuple[Annotated[int, Ge(1)], ...], MinLen(1)] = KS
+    weights: Annotated[tuple[Annotated[float, Ge(0)], ...], MinLen(1)] = WEIGHTS
     related: bool = True
-    paper_number: ClassVar[str] = "004"
     card: ClassVar[Card] = Card(
         "pixel", "does it rank the very pixels that decided, against Shapley ground truth?", "protocol", version=2,
-        citation="pixelrules2024",
+        citation="pixelrules2024", paper="004",
     )  # fmt: skip
 
     @property
@@ -94,76 +98,71 @@ class Pixel:
         return comparison(run)
 
     def score(self, session: Session, attributions: Sequence[Attribution]) -> Mapping[str, Outcomes]:
-        known = planted(session)
-        answers = known.answers
-        decided = answers.dominant(self.threshold)
+        samples = shortcut_samples(session.samples)
+        given = session.memo("pixel/answers", lambda: answers(session.model, samples))
+        decided = given.dominant(self.threshold)
         n = len(attributions)
         absent = {i: NOT_DOMINANT for i in np.flatnonzero(~decided).tolist()}
         absent |= {i: NO_MAP for i, each in enumerate(attributions) if each.visual is None and i not in absent}
         chosen = [i for i in range(n) if i not in absent]
-        maps = [_on_pixels(attributions[i], known.samples[i].size) for i in chosen]
+        maps = [_on_pixels(attributions[i], samples[i].size) for i in chosen]
         broken = {k: f"map: {problem}" for k, each in enumerate(maps) if (problem := _problem(each))}
         failures = {chosen[k]: reason for k, reason in broken.items()}
         good = [k for k in range(len(chosen)) if k not in broken]
         chosen, maps = [chosen[k] for k in good], [maps[k] for k in good]
 
-        facts = np.column_stack([answers.clean, answers.perturbed, answers.clean_right, answers.perturbed_right])
-        found: dict[str, Outcomes] = {"dominant": Outcomes(decided.astype(np.float64), detail=facts.astype(np.float64))}
-        blank = _Blank(n, absent, failures)
-        columns = self._columns(known, chosen, maps) if chosen else {}
+        facts = {
+            name: np.asarray(getattr(given, name), dtype=np.float64)
+            for name in ("clean", "perturbed", "clean_right", "perturbed_right")
+        }
+        parts = self._parts(session, samples, given, chosen, maps) if chosen else {}
+        columns = {"dominant": Outcomes(decided.astype(np.float64), details=facts)}
         for card in self.scores:
             if card.name != "dominant":
-                part, detail = columns.get(card.name, (None, None))
-                found[card.name] = blank.fill(chosen, part, detail)
-        return {card.name: found[card.name] for card in self.scores}
+                column = Column(n)
+                for i, reason in absent.items():
+                    column.leave_out(i, reason)
+                for i, reason in failures.items():
+                    column.fail(i, reason)
+                if card.name in parts:
+                    column.fill(chosen, parts[card.name])
+                columns[card.name] = column.outcomes()
+        return {card.name: columns[card.name] for card in self.scores}
 
-    def _told(self, known: Planted, i: int, truth: Truth) -> np.ndarray[Any, Any]:
-        gain = float(known.answers.perturbed[i] - known.answers.clean[i])
-        return _told(truth, gain, self.ks, self.weights)
-
-    def _columns(
-        self, known: Planted, chosen: list[int], maps: list[Map]
-    ) -> dict[str, tuple[Outcomes, np.ndarray[Any, Any] | None]]:
-        """Outcomes of the images that the shortcut decides, and what they were computed from."""
-        truths = known.shapley(chosen, self.effort)
+    def _parts(
+        self,
+        session: Session,
+        samples: Sequence[ShortcutSample],
+        given: Answers,
+        chosen: list[int],
+        maps: list[Map],
+    ) -> dict[str, Outcomes]:
+        """Outcomes of the images that the shortcut decides, with what they were computed from."""
+        truths = patch_shapley(session, chosen, self.effort)
+        gains = given.perturbed - given.clean
         stacked: Maps = np.stack(maps)
-        masks = np.stack([known.mask(i) for i in chosen])
-        phi = np.stack([known.on_image(i, truths[i].values) for i in chosen])
-        told = np.stack([self._told(known, i, truths[i]) for i in chosen])
-        zoomed = np.stack([_zoomed(each, mask) for each, mask in zip(stacked, masks, strict=True)])
-        found: dict[str, tuple[Outcomes, np.ndarray[Any, Any] | None]] = {
-            "weighted_iou": (score_maps(WeightedIoU(self.ks, self.weights), stacked, phi), told),  # type: ignore[arg-type]  # truth is scores, not a mask
-            "hit": (score_maps(Hit(self.top), stacked, masks), zoomed),
+        masks = np.stack([samples[i].patch for i in chosen])
+        phi = np.stack([samples[i].patch_map(truths[i].values) for i in chosen])
+        about = [_about(truths[i], float(gains[i]), self.ks, self.weights) for i in chosen]
+        zoomed = [_zoomed(each, mask) for each, mask in zip(stacked, masks, strict=True)]
+        overlap = score_maps(WeightedIoU(self.ks, self.weights), stacked, phi)  # type: ignore[arg-type]  # truth is scores, not a mask
+        parts = {
+            "weighted_iou": dataclasses.replace(overlap, details=_stacked(about)),
+            "hit": dataclasses.replace(score_maps(Hit(self.top), stacked, masks), details=_stacked(zoomed)),
         }
-        deleted, added = curves(known, chosen, stacked)
+        deleted, added = curves(session, chosen, stacked)
         for name, curve in (("deletion", deleted), ("addition", added)):
-            found[name] = (Outcomes(np.trapezoid(curve, axis=1) / (curve.shape[1] - 1)), curve)
+            area = np.trapezoid(curve, axis=1) / (curve.shape[1] - 1)
+            parts[name] = Outcomes(area, details={"accuracy": np.asarray(curve, dtype=np.float64)})
         if self.related:
-            found["ids"] = (incremental_deletion(known.session, chosen, stacked), None)
-            found["sds"] = (single_deletion(known.session, chosen, stacked), None)
-        return found
+            parts["ids"] = incremental_deletion(session, chosen, stacked)
+            parts["sds"] = single_deletion(session, chosen, stacked)
+        return parts
 
 
-@dataclass(frozen=True)
-class _Blank:
-    """Outcomes of n samples of which only some have an answer."""
-
-    n: int
-    absent: dict[int, str]
-    failures: dict[int, str]
-
-    def fill(self, places: list[int], part: Outcomes | None, detail: np.ndarray[Any, Any] | None) -> Outcomes:
-        values = np.full(self.n, np.nan)
-        absent, failures = dict(self.absent), dict(self.failures)
-        whole = None
-        if part is not None:
-            values[places] = part.values
-            absent |= {places[k]: reason for k, reason in part.not_applicable.items()}
-            failures |= {places[k]: reason for k, reason in part.failures.items()}
-        if detail is not None:
-            whole = np.full((self.n, detail.shape[1]), np.nan)
-            whole[places] = detail
-        return Outcomes(values, failures, absent, whole)
+def _stacked(rows: Sequence[Mapping[str, Any]]) -> dict[str, Detail]:
+    """Details of several images, one below the other."""
+    return {name: np.array([row[name] for row in rows], dtype=np.float64) for name in rows[0]}
 
 
 def _on_pixels(attribution: Attribution, size: tuple[int, int]) -> Map:
@@ -176,18 +175,23 @@ def _problem(found: Map) -> str | None:
     return f"{bad} of {found.size} values are NaN or infinite" if bad else None
 
 
-TOLD = ("error", "spread", "trials", "passes", "gap", "repeat")
+def _about(truth: PooledEstimate, gain: float, ks: tuple[int, ...], weights: tuple[float, ...]) -> dict[str, Any]:
+    """What is known of the truth of one image. `shapley` and `standard_error` have a value for each pixel of the patch;
+    `gap` is what efficiency is missed by; `repeat` the weighted IoU of one trial with the mean of the others: the most
+    that an explanation as good as one trial can score."""
+    return {
+        "shapley": truth.values,
+        "standard_error": truth.standard_error,
+        "error": truth.error,
+        "spread": truth.spread,
+        "trials": len(truth.trials),
+        "passes": truth.passes,
+        "gap": float(truth.values.sum()) - gain,
+        "repeat": _repeat(truth, ks, weights),
+    }
 
 
-def _told(truth: Truth, gain: float, ks: tuple[int, ...], weights: tuple[float, ...]) -> np.ndarray[Any, Any]:
-    """D values, D standard errors, then what `TOLD` names. `gap` is what efficiency is missed by; `repeat` the weighted
-    IoU of one trial with the mean of the others: the most that an explanation as good as one trial can score."""
-    gap = float(truth.values.sum()) - gain
-    facts = [truth.error, truth.spread, len(truth.trials), truth.passes, gap, _repeat(truth, ks, weights)]
-    return np.concatenate([truth.values, truth.standard_error, facts])
-
-
-def _repeat(truth: Truth, ks: tuple[int, ...], weights: tuple[float, ...]) -> float:
+def _repeat(truth: PooledEstimate, ks: tuple[int, ...], weights: tuple[float, ...]) -> float:
     count, size = truth.trials.shape
     if count < 2:
         return 1.0
@@ -218,8 +222,8 @@ def _window(mask: Mask) -> tuple[int, int, int, int]:
     return starts[0], starts[1], sizes[0], sizes[1]
 
 
-def _zoomed(found: Map, mask: Mask) -> np.ndarray[Any, Any]:
-    """The close-up row by row, its height and width, then top, left and side of the patch in it."""
-    top, left, height, width = _window(mask)
+def _zoomed(found: Map, mask: Mask) -> dict[str, Any]:
+    """The close-up (h, w), and top, left and side of the patch in it."""
+    top, left, _, _ = _window(mask)
     rows, columns = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
-    return np.array([*close_up(found, mask).ravel(), height, width, rows[0] - top, columns[0] - left, len(rows)])
+    return {"close_up": close_up(found, mask), "patch": [rows[0] - top, columns[0] - left, len(rows)]}

@@ -26,10 +26,10 @@ from karat.kernel.sample import Sample
 from karat.kernel.typing import Image, Maps, Values
 from karat.metrics.perturbation import order_of
 from karat.models.preprocessing import Preprocessing
+from karat.probe.absence import Absence
 from karat.probe.coalitions import Kind
 from karat.probe.players import grid_labels
 from karat.probe.session import Session
-from karat.probe.zero import Zero
 
 CELLS = 4  # a side
 STEPS = 32
@@ -41,7 +41,7 @@ def incremental_deletion(session: Session, places: Sequence[int], maps: Maps, st
     """IDS: the mean probability of the target at `steps` shares of pixels deleted, 0 included and 1 not."""
     requests = []
     for i, found in zip(places, maps, strict=True):
-        game = session.game(i, visual="pixels", text=None, zero=_zero(session, i))
+        game = session.game(i, visual="pixels", text=None, absence=_normalised_grey(session, i))
         last_first = order_of(-found, session.rng(i, "deletion/ties"))  # the least important first
         rank: npt.NDArray[Any] = np.empty(found.size, dtype=np.intp)
         rank[last_first] = np.arange(found.size)
@@ -70,7 +70,9 @@ def part_deletion(session: Session, places: Sequence[int], maps: Maps, value: Ki
         labels, count = parts(session.samples[i])
         if count < 2:
             absent[k] = "fewer than two objects: nothing to rank"
-        game = session.game(i, visual=labels, text=None, zero=Zero(visual="white"), value=_offered(session, value))
+        game = session.game(
+            i, visual=labels, text=None, absence=Absence(visual="white"), value=_offered(session, value)
+        )
         keep = np.concatenate([np.ones((1, count), dtype=np.bool_), ~np.eye(count, dtype=bool)])
         requests.append((game, keep))
         inside = labels >= 0
@@ -84,7 +86,7 @@ def cell_drops(session: Session, places: Sequence[int], cells: int = CELLS, valu
     """How far the target's logit falls when a cell goes, for each cell; asked for once a session."""
     kind, requests = _offered(session, value), []
     for i in places:
-        game = session.game(i, visual=(cells, cells), text=None, zero=_zero(session, i), value=kind)
+        game = session.game(i, visual=(cells, cells), text=None, absence=_normalised_grey(session, i), value=kind)
         requests.append((game, np.concatenate([np.ones((1, game.n), dtype=np.bool_), ~np.eye(game.n, dtype=bool)])))
     return [values[0] - values[1:] for values in session.evaluate(requests)]
 
@@ -103,8 +105,8 @@ def _offered(session: Session, value: Kind) -> Kind:
     return "log_odds" if value == "logit" and "gradients" not in session.model.capabilities else value
 
 
-def _zero(session: Session, i: int) -> Zero:
-    return Zero(visual="given", image=neutral(session, session.samples[i]))
+def _normalised_grey(session: Session, i: int) -> Absence:
+    return Absence(visual="given", image=neutral(session, session.samples[i]))
 
 
 def neutral(session: Session, sample: Sample) -> Image:

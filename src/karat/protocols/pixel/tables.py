@@ -8,7 +8,6 @@ from karat.kernel.finding import Figure, Finding, Series
 from karat.kernel.identity import generator
 from karat.kernel.typing import Scalar
 from karat.protocols.pixel.frames import SINGLE, TRUTH, Scored, base, is_method, paper_name, said
-from karat.protocols.pixel.protocol import TOLD
 from karat.statistics import bootstrap_mean
 
 Row = tuple[Scalar, ...]
@@ -81,10 +80,12 @@ def convergence(scored: Scored) -> Finding:
     rows: list[Row] = []
     sentences: list[str] = []
     for model in scored.judged:
-        _, told = scored.truths(model)
-        size = (told.shape[1] - len(TOLD)) // 2
-        error, spread, trials, passes, gap, repeat = told[:, 2 * size :].T
-        signal = told[:, :size].std(axis=1)
+        truths = scored.truths(model).arrays
+        error, spread, trials, passes, gap, repeat = (
+            truths[name] for name in ("error", "spread", "trials", "passes", "gap", "repeat")
+        )
+        size = truths["shapley"].shape[1]
+        signal = truths["shapley"].std(axis=1)
         numbers = (
             error.mean(),
             error.max(),
@@ -94,7 +95,7 @@ def convergence(scored: Scored) -> Finding:
             np.abs(gap).max(),
             repeat.mean(),
         )
-        rows.append((model, len(told), *(float(number) for number in numbers), float(signal.mean())))
+        rows.append((model, len(error), *(float(number) for number in numbers), float(signal.mean())))
         sentences.append(
             f"{model}: Shapley values of {size} pixels are known to ±{error.mean():.4f} (standard error, mean over "
             f"images), {signal.mean() / max(float(error.mean()), 1e-12):.0f} times less than they differ among "
@@ -217,12 +218,12 @@ def leaderboard(scored: Scored) -> Finding:
 
 
 def _curves(scored: Scored, model: str, names: list[str], metric: str) -> Figure:
-    keys, values = scored.detail(metric)
+    kept = scored.run.details(metric).complete()
     series = []
     for name in names:
-        mine = ((keys["model"] == model) & (keys["explainer"] == name)).to_numpy()
+        mine = ((kept.keys["model"] == model) & (kept.keys["explainer"] == name)).to_numpy()
         if mine.any():
-            curve = values[mine].mean(axis=0)
+            curve = kept.arrays["accuracy"][mine].mean(axis=0)
             series.append(Series(paper_name(name), tuple(range(len(curve))), tuple(curve.tolist())))
     verb = "deleted" if metric == "deletion" else "added"
     return Figure(f"Figure 2: {metric} curves, {model}", "lines", f"pixels {verb}", "accuracy", tuple(series))

@@ -30,7 +30,8 @@ class Configuration:
 def curves(run: Run, thresholds: Sequence[float]) -> pd.DataFrame:
     """One row per model, dataset, explainer, mode and threshold: mean SSS with its interval, `margin` (SSS of chance
     minus SSS), `separation` (mean margin over its standard deviation) and `coverage`."""
-    keys, values = run.details("sss")
+    kept = run.details("sss")
+    keys = kept.keys
     scores = run.scores()
     outside = scores[scores["metric"] == "outside"].set_index(_KEYS)["value"]
     keys = keys.assign(outside=outside.reindex(pd.MultiIndex.from_frame(keys[_KEYS])).to_numpy())
@@ -40,9 +41,9 @@ def curves(run: Run, thresholds: Sequence[float]) -> pd.DataFrame:
         if not wanted.any():
             continue
         chance = part["outside"].to_numpy()[wanted]
-        for m, mode in enumerate(("soft", "hard")):
+        for mode in ("soft", "hard"):
             for t, threshold in enumerate(thresholds):
-                sss = values[part.index.to_numpy()[wanted], m * len(thresholds) + t].astype(np.float64)
+                sss = kept.arrays[mode][part.index.to_numpy()[wanted], t].astype(np.float64)
                 margin = chance - sss
                 spread = float(np.nanstd(margin, ddof=1)) if np.isfinite(margin).sum() > 1 else np.nan
                 rng = generator(0, "\0".join(map(str, (*place, mode, threshold))), "semantic/sweep")

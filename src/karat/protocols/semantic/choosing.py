@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
-from weakref import ReferenceType, WeakKeyDictionary, ref
 
 from karat.datasets.segmentation.scene import ALIAS, CLASS
 from karat.kernel.errors import KaratError
@@ -52,32 +51,20 @@ class Choice:
     left_out: str | None = None
 
 
-# Every explainer of a session asks for the same choices; they live as long as their sample does. Kept for the model
-# that was asked last, by a weak reference: an id alone may come back as that of another model.
-_known: WeakKeyDictionary[Sample, dict[Rules, tuple[ReferenceType[Model], Choice]]] = WeakKeyDictionary()
-
-
 def choose(rules: Rules, model: Model, samples: Sequence[Sample]) -> list[Choice]:
     """One choice per sample, by its meta.rank; the model is asked once per image."""
-    fresh = [sample for sample in samples if _remembered(rules, model, sample) is None]
-    if fresh:
-        images: dict[int, list[Sample]] = {}
-        for sample in fresh:
-            images.setdefault(id(sample.image), []).append(sample)
-        firsts = [members[0] for members in images.values()]
-        rankings = _rankings(
-            model, firsts, max(_rank(sample) for sample in fresh) if rules.target == "predicted" else None
-        )
-        for members, ranking in zip(images.values(), rankings, strict=True):
-            options = ranking if rules.target == "predicted" else _labels(rules, model, members[0], ranking)
-            for sample in members:
-                _known.setdefault(sample, {})[rules] = ref(model), _pick(rules, sample, ranking, options)
-    return [_known[sample][rules][1] for sample in samples]
-
-
-def _remembered(rules: Rules, model: Model, sample: Sample) -> Choice | None:
-    asked, choice = _known.get(sample, {}).get(rules, (None, None))
-    return choice if asked is not None and asked() is model else None
+    if not samples:
+        return []
+    images: dict[int, list[int]] = {}  # places of the samples that share an image
+    for place, sample in enumerate(samples):
+        images.setdefault(id(sample.image), []).append(place)
+    firsts = [samples[places[0]] for places in images.values()]
+    top = max(_rank(sample) for sample in samples) if rules.target == "predicted" else None
+    choices: dict[int, Choice] = {}
+    for places, first, ranking in zip(images.values(), firsts, _rankings(model, firsts, top), strict=True):
+        options = ranking if rules.target == "predicted" else _labels(rules, model, first, ranking)
+        choices |= {place: _pick(rules, samples[place], ranking, options) for place in places}
+    return [choices[place] for place in range(len(samples))]
 
 
 def _rankings(model: Model, samples: Sequence[Sample], top: int | None) -> list[Ranking]:

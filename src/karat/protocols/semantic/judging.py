@@ -93,14 +93,14 @@ def threshold_helps(run: Run) -> Claim:
     """Needs the curves that `thresholds` of the protocol keeps."""
     text, where, published = "A threshold lowers SSS by dropping faint noise", "appendix C", "figures 9 and 10"
     thresholds = [float(t) for t in run.spec["protocol"].get("thresholds") or ()]
-    keys, values = run.details("sss")
-    if 0.0 not in thresholds or 0.6 not in thresholds or not len(keys):
+    kept = run.details("sss")
+    if 0.0 not in thresholds or 0.6 not in thresholds or not len(kept):
         return Claim(text, where, published, "-", "cannot tell", "run with protocol.thresholds that hold 0 and 0.6")
     at = [thresholds.index(0.6), thresholds.index(0.0)]
     gaps: dict[str, Estimate] = {}
-    for place, part in keys.groupby(["model", "dataset", "explainer"]):
+    for place, part in kept.keys.groupby(["model", "dataset", "explainer"]):
         if not str(place[2]).startswith("control/"):
-            both = values[part.index.to_numpy()][:, at].astype(np.float64)
+            both = kept.arrays["soft"][part.index.to_numpy()][:, at].astype(np.float64)
             rng = generator(0, "\0".join(map(str, place)), "semantic/threshold")
             gaps[" · ".join(map(str, place))] = paired_difference(both[:, 0], both[:, 1], rng=rng)
     down, up = (sum(bool(s * g.value > 0 and (g.low > 0 or g.high < 0)) for g in gaps.values()) for s in (-1, 1))

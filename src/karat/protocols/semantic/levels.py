@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 
 from karat.models.detections import label_of
-from karat.protocols.semantic.spelling import said
 
 if TYPE_CHECKING:
     from karat.results.run import Run
@@ -34,8 +33,10 @@ def predictions(run: Run) -> pd.DataFrame:
     table["image"] = table["image"].where(table["image"].notna(), table["sample"])
     table["rank"] = pd.to_numeric(table["rank"]).fillna(1).astype(int)
     table["label"] = [label_of(answer) if isinstance(answer, str) else None for answer in table["answer"]]
-    where, letters = run.details("correct")
-    own = pd.Series(said(letters), index=pd.MultiIndex.from_frame(where[keys])) if len(where) else pd.Series(dtype=str)
+    kept = run.details("correct")
+    own = pd.Series(dtype=str)
+    if len(kept):
+        own = pd.Series(kept.texts["own"], index=pd.MultiIndex.from_frame(kept.keys[keys]), dtype=object)
     table["own"] = [own.get(key) for key in table[keys].itertuples(index=False, name=None)]
     return table
 

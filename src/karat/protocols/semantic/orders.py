@@ -10,7 +10,7 @@ import pandas as pd
 
 from karat.kernel.claim import Agreement, Claim
 from karat.kernel.identity import generator
-from karat.protocols.published import Table
+from karat.protocols.common.published import Table
 from karat.statistics import Estimate, bootstrap_statistic, paired_difference
 
 Names = tuple[str, ...]

@@ -11,7 +11,7 @@ from karat.kernel.claim import Claim, Comparison
 from karat.kernel.finding import Finding
 from karat.kernel.identity import generator
 from karat.kernel.typing import Scalar
-from karat.protocols.published import Published, Table, load
+from karat.protocols.common.published import Published, Table, load
 from karat.protocols.semantic import judging
 from karat.protocols.semantic.levels import per_image, predictions
 from karat.protocols.semantic.orders import higher, highest, lowest, widest

@@ -4,25 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import numpy as np
+from annotated_types import Ge, Le
 
 from karat.datasets.segmentation.scene import ALIAS, CLASS, IGNORE
 from karat.kernel.attribution import Attribution
 from karat.kernel.card import Card
 from karat.kernel.errors import BadInput
 from karat.kernel.finding import Finding
-from karat.kernel.roles import Model
 from karat.kernel.row import Outcomes
 from karat.kernel.sample import Sample
 from karat.kernel.typing import Map, Mask
 from karat.metrics.localization import Mode, Spuriousity
 from karat.probe.session import Session
-from karat.protocols.localize import score_maps
+from karat.protocols.common.localize import score_maps
 from karat.protocols.semantic.choosing import LEAST, Choice, Rules, Target, choose
 from karat.protocols.semantic.overlay import Resize, Scale, curve, overlay
-from karat.protocols.semantic.spelling import spelled
 
 if TYPE_CHECKING:
     from karat.kernel.claim import Comparison
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 _NONE = Card("", "", "metric")
 SCORES = (
     replace(Spuriousity.card, name="sss", summary="share of the saliency that lies outside the class (SSS)",
-            detail=("soft", "hard")),
+            draws=(("soft", "curve"), ("hard", "curve"))),
     replace(_NONE, name="gain", summary="how much less of it lies outside than by chance: 0 chance, 1 all inside",
             direction="higher", range=(-np.inf, 1.0), floor="control/uniform: 0", ceiling="a map wholly inside: 1",
             citation="after semscore2025 Eq. 1-2", departures="not in the paper: plain SSS rewards large objects"),
@@ -55,28 +54,26 @@ class Semantic:
       of `correct` is what the model said by itself, letter by letter.
     """
 
-    threshold: float = 0.6
+    threshold: Annotated[float, Ge(0)] = 0.6
     mode: Mode = "soft"
     scale: Scale = "maximum"
     resize: Resize = "bilinear"
     target: Target = "truth"
     region: Literal["class", "image"] = "class"
-    min_confidence: float = LEAST
+    min_confidence: Annotated[float, Ge(0), Le(1)] = LEAST
     roles: tuple[str, ...] = ()
-    thresholds: tuple[float, ...] = ()
+    thresholds: tuple[Annotated[float, Ge(0)], ...] = ()
     card: ClassVar[Card] = Card(
         "semantic", "how much of the explanation lies on things that have nothing to do with the label?", "protocol",
-        needs=frozenset({"scores"}), citation="semscore2025",
+        needs=frozenset({"scores"}), citation="semscore2025", paper="003",
         departures="ignored pixels count for nothing; masks are never resized; sums are not rounded",
     )  # fmt: skip
     passes: ClassVar[int] = 0  # one look at each image in all, shared by every explainer
-    paper_number: ClassVar[str] = "003"
 
     def __post_init__(self) -> None:
         for threshold in (self.threshold, *self.thresholds):
-            if threshold < 0 or (self.scale != "raw" and threshold > 1):
-                limit = "0 or more" if self.scale == "raw" else f"between 0 and 1 with scale {self.scale!r}"
-                raise BadInput(f"semantic: a threshold must be {limit}; got {threshold:g}.")
+            if self.scale != "raw" and threshold > 1:
+                raise BadInput(f"semantic: a threshold must be at most 1 with scale {self.scale!r}; got {threshold:g}.")
 
     @property
     def scores(self) -> tuple[Card, ...]:
@@ -86,17 +83,23 @@ class Semantic:
     def rules(self) -> Rules:
         return Rules(self.target, self.min_confidence)
 
-    def targets(self, model: Model, samples: Sequence[Sample]) -> list[str]:
+    def targets(self, session: Session) -> list[str]:
         """The answer to explain of each sample; the engine asks before it explains."""
-        return [choice.answer for choice in choose(self.rules, model, samples)]
+        return [choice.answer for choice in self._choices(session)]
+
+    def _choices(self, session: Session) -> list[Choice]:
+        """The same for every explainer of a session."""
+        return session.memo(
+            ("semantic/choices", self.rules), lambda: choose(self.rules, session.model, session.samples)
+        )
 
     def score(self, session: Session, attributions: Sequence[Attribution]) -> Mapping[str, Outcomes]:
-        choices = choose(self.rules, session.model, session.samples)
+        choices = self._choices(session)
         n = len(choices)
         columns = {card.name: np.full(n, np.nan) for card in SCORES}
         failures: dict[str, dict[int, str]] = {"sss": {}, "gain": {}}
         absent: dict[str, dict[int, str]] = {card.name: {} for card in SCORES}
-        detail = np.full((n, 2 * len(self.thresholds)), np.nan)
+        curves = np.full((n, 2, len(self.thresholds)), np.nan)
         metric = Spuriousity(self.threshold, self.mode)
         for i, (sample, choice, attribution) in enumerate(zip(session.samples, choices, attributions, strict=True)):
             if problem := sample.meta.get("problem"):
@@ -125,12 +128,11 @@ class Semantic:
                 absent["sss"][i] = found.not_applicable[0]
             _gain(columns, failures, absent, i, chance)
             if self.thresholds:
-                detail[i] = curve(map_, mask, self.thresholds)
-        details = {"correct": spelled([choice.own for choice in choices])}
-        if self.thresholds:
-            details["sss"] = detail
+                curves[i] = curve(map_, mask, self.thresholds).reshape(2, -1)
+        kept = {"sss": {"soft": curves[:, 0], "hard": curves[:, 1]}} if self.thresholds else {}
+        texts = {"correct": {"own": [choice.own for choice in choices]}}
         return {
-            name: Outcomes(values, failures.get(name, {}), absent[name], details.get(name))
+            name: Outcomes(values, failures.get(name, {}), absent[name], kept.get(name, {}), texts.get(name, {}))
             for name, values in columns.items()
         }
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+from annotated_types import Ge, Gt, Le, MinLen
 
 from karat.kernel.attribution import Attribution
 from karat.kernel.card import Card
-from karat.kernel.errors import BadInput
 from karat.kernel.finding import Finding
-from karat.kernel.roles import Model
 from karat.kernel.row import Outcomes
-from karat.kernel.sample import Sample
 from karat.probe.session import Session
 from karat.protocols.semantic.choosing import LEAST, Target
 from karat.protocols.semantic.overlay import Resize, Scale
@@ -31,13 +30,24 @@ class SemanticSweep:
     lowest SSS would be the most flattering one, not the most reliable.) It is written as `chosen.yaml` into the run.
     """
 
-    thresholds: tuple[float, ...] = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
-    coverage: float = 0.95
+    thresholds: Annotated[tuple[Annotated[float, Ge(0)], ...], MinLen(1)] = (
+        0.0,
+        0.1,
+        0.2,
+        0.3,
+        0.4,
+        0.5,
+        0.6,
+        0.7,
+        0.8,
+        0.9,
+    )
+    coverage: Annotated[float, Gt(0), Le(1)] = 0.95
     scale: Scale = "maximum"
     resize: Resize = "bilinear"
     target: Target = "truth"
     region: Literal["class", "image"] = "class"
-    min_confidence: float = LEAST
+    min_confidence: Annotated[float, Ge(0), Le(1)] = LEAST
     roles: tuple[str, ...] = ()
     card: ClassVar[Card] = Card(
         "semantic-sweep", "which threshold, layer and method to fix before models are compared by SSS", "protocol",
@@ -46,8 +56,6 @@ class SemanticSweep:
     )  # fmt: skip
 
     def __post_init__(self) -> None:
-        if not self.thresholds:
-            raise BadInput("semantic-sweep: give at least one threshold.")
         assert self.at(self.thresholds[0]).thresholds == self.thresholds  # checks the thresholds themselves
 
     def at(self, threshold: float, mode: Literal["soft", "hard"] = "soft") -> Semantic:
@@ -61,8 +69,8 @@ class SemanticSweep:
     def scores(self) -> tuple[Card, ...]:
         return self.at(self.thresholds[0]).scores
 
-    def targets(self, model: Model, samples: Sequence[Sample]) -> list[str]:
-        return self.at(self.thresholds[0]).targets(model, samples)
+    def targets(self, session: Session) -> list[str]:
+        return self.at(self.thresholds[0]).targets(session)
 
     def score(self, session: Session, attributions: Sequence[Attribution]) -> Mapping[str, Outcomes]:
         return self.at(self.thresholds[0]).score(session, attributions)

@@ -13,11 +13,11 @@ from karat.metrics.perturbation import Curve, Modality, Quadrature, Rounding, cu
 from karat.metrics.synergy import MacroInteraction, Synergy, macro_question, synergy_question
 from karat.probe.coalitions import ModelGame
 from karat.probe.evaluator import Question
-from karat.protocols.synergy.cards import DETAILS
+from karat.protocols.synergy.cards import SYNERGY_CURVES
 from karat.protocols.synergy.orders import Ranking, Ranks
 
 Numbers = npt.NDArray[np.float64]
-Scores = dict[str, tuple[float, Numbers]]  # metric → its value, and the numbers it was computed from
+Scores = dict[str, tuple[float, dict[str, Numbers]]]  # metric → its value, and what it was computed from, by name
 Questions = list[tuple[ModelGame, Question[Any]]]
 MODALITIES: tuple[Modality, Modality] = ("visual", "text")
 
@@ -65,9 +65,10 @@ class Explanation:
             if self.rankings[modality].order is not None:
                 came: Curve = next(answers)
                 went: Curve = next(answers)
-                found[f"insertion_{modality}"] = came.value, came.values
-                found[f"deletion_{modality}"] = went.value, went.values
-                found[f"srg_{modality}"] = came.value - went.value, np.concatenate([came.values, went.values])
+                both = {"insertion": came.values, "deletion": went.values}
+                found[f"insertion_{modality}"] = came.value, {"insertion": came.values}
+                found[f"deletion_{modality}"] = went.value, {"deletion": went.values}
+                found[f"srg_{modality}"] = came.value - went.value, both
         return found
 
     def read_synergy(self, answers: Iterator[Any]) -> tuple[Scores, int]:
@@ -76,14 +77,15 @@ class Explanation:
             return {}, 0
         found: Synergy
         found, asked = next(answers)
-        return {"f_syn": (found.value, np.concatenate([found.curves[name] for name in DETAILS["f_syn"]]))}, asked
+        return {"f_syn": (found.value, {name: found.curves[name] for name in SYNERGY_CURVES})}, asked
 
     def read_exact(self, answers: Iterator[Any], by_synergy: int) -> Scores:
         if self.orders is None:
             return {}
         found: MacroInteraction
         found, asked = next(answers)
-        return {"sii": (found.value, np.concatenate([found.values, [by_synergy, asked]]))}
+        counts = {"f_syn_passes": np.array(float(by_synergy)), "sii_passes": np.array(float(asked))}
+        return {"sii": (found.value, {"sii": found.values, **counts})}
 
 
 def _counted(question: Question[Any]) -> Question[tuple[Any, int]]:

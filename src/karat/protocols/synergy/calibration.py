@@ -94,10 +94,11 @@ def calibration_seconds(run: Run) -> tuple[float, float] | None:
 
 
 def _passes(run: Run) -> pd.DataFrame:
-    """Distinct coalitions that each explanation asked for: the last two numbers of the detail of `sii`."""
-    keys, detail = run.details("sii")
-    known = keys.assign(f_syn=detail[:, -2], sii=detail[:, -1]) if len(keys) else pd.DataFrame()
-    return known.dropna()
+    """Distinct coalitions that each explanation asked for."""
+    kept = run.details("sii")
+    if not len(kept):
+        return pd.DataFrame()
+    return kept.keys.assign(f_syn=kept.arrays["f_syn_passes"], sii=kept.arrays["sii_passes"]).dropna()
 
 
 def _row(scored: Scored, part: pd.DataFrame, counts: pd.DataFrame, model: str, explainer: str) -> tuple[Scalar, ...]:

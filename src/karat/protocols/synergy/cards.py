@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from typing import Literal
 
-from karat.kernel.card import Card
+from karat.kernel.card import Card, Drawing
 from karat.metrics.synergy import CURVES
 
 CITATION = "fsyn2026"
-# What each detail holds, K numbers a name. That of `sii` ends with two counts more: the distinct coalitions that F_syn
-# and the exact index asked for.
-DETAILS: dict[str, tuple[str, ...]] = {
-    "f_syn": (*CURVES, "syn_del", "syn_ins"),
-    "srg_visual": ("insertion", "deletion"),
-    "srg_text": ("insertion", "deletion"),
-    "sii": ("sii",),
-}
+# Details: curves (n, K) over the steps. Those of `sii` have two counts beside, `f_syn_passes` and `sii_passes`: the
+# distinct coalitions that F_syn and the exact index asked for.
+SYNERGY_CURVES = (*CURVES, "syn_del", "syn_ins")
+
+
+def _curves(*names: str) -> tuple[tuple[str, Drawing], ...]:
+    return tuple((name, "curve") for name in names)
+
 
 F_SYN = Card(
     "f_syn", "do the first features of image and text matter together? (synergistic faithfulness)", "metric",
     direction="higher", range=(-2.0, 2.0), floor="control/random", ceiling="control/oracle", citation=CITATION,
     departures="text players are words, not tokens; the oracle is a reference here, not a maximum",
-    detail=DETAILS["f_syn"],
+    draws=_curves(*SYNERGY_CURVES),
 )  # fmt: skip
 SII = Card(
     "sii", "the exact Shapley interaction of the first features of image and text, among six background players",
@@ -34,7 +34,7 @@ def _unimodal(name: str, summary: str, better: Literal["higher", "lower"], low: 
     image, text = (
         Card(
             f"{name}_{modality}", f"{summary}, {what} alone", "metric", direction=better, range=(low, 1.0),
-            floor="control/random", citation=CITATION, detail=DETAILS.get(f"{name}_{modality}", ()),
+            floor="control/random", citation=CITATION, draws=_curves("insertion", "deletion") if name == "srg" else (),
         )
         for modality, what in (("visual", "image"), ("text", "text"))
     )  # fmt: skip

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from karat.kernel.claim import Agreement, Claim
 from karat.kernel.typing import Scalar
-from karat.protocols.published import Published
+from karat.protocols.common.published import Published
 from karat.protocols.synergy.calibration import calibration, calibration_seconds, rho_interval
 from karat.protocols.synergy.frames import REFERENCE, Scored, number, spread
 from karat.protocols.synergy.instability import agreement

@@ -9,7 +9,6 @@ import pandas as pd
 
 from karat.kernel.finding import Figure, Finding, Series
 from karat.kernel.typing import Scalar
-from karat.protocols.synergy.cards import DETAILS
 from karat.protocols.synergy.frames import REFERENCE, Scored, number
 from karat.statistics import pareto
 
@@ -66,11 +65,12 @@ def frontier(scored: Scored, run: Run) -> Finding:
 
 def oracle_under_deletion(run: Run) -> Finding | None:
     """Fig. 1: what happens to the answer as the truth itself is deleted, from the image alone and from both."""
-    keys, curves = run.details("f_syn")
+    kept = run.details("f_syn").complete()
+    keys = kept.keys
     shown = next((name for name in ORACLES if name in set(keys["explainer"])), None)
     if shown is None:
         return None
-    steps = curves.shape[1] // len(DETAILS["f_syn"])
+    steps = kept.arrays["del_img"].shape[1]
     shares: tuple[Scalar, ...] = tuple(float(share) for share in np.linspace(0, 1, steps))
     rows: list[tuple[Scalar, ...]] = []
     figures = []
@@ -79,13 +79,11 @@ def oracle_under_deletion(run: Run) -> Finding | None:
     for model in sorted(set(keys["model"])):
         series: list[Series] = []
         for explainer in (shown, REFERENCE):
-            own = curves[((keys["model"] == model) & (keys["explainer"] == explainer)).to_numpy()]
-            own = own[np.isfinite(own).all(axis=1)]
+            own = kept.take(((keys["model"] == model) & (keys["explainer"] == explainer)).to_numpy())
             if not len(own):
                 continue
             for name, words in parts.items():
-                at = DETAILS["f_syn"].index(name) * steps
-                mean = own[:, at : at + steps].mean(axis=0).astype(float).tolist()
+                mean = own.arrays[name].mean(axis=0).astype(float).tolist()
                 rows.append((model, explainer, words, len(own), *mean))
                 if explainer == shown or name == "del_img":
                     series.append(Series(f"{explainer}, {words}", shares, tuple(mean)))

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from karat.datasets.vqa.prompts import INSTRUCTION
-from karat.explainers.asking import frame_of
+from karat.explainers.to_attribution import frame_of
 from karat.kernel.attribution import Attribution, resize_maps
 from karat.kernel.sample import Sample
 from karat.kernel.typing import Map, Values

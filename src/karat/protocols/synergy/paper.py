@@ -10,7 +10,7 @@ import pandas as pd
 from karat.kernel.claim import Comparison
 from karat.kernel.finding import Finding
 from karat.kernel.typing import Scalar
-from karat.protocols.published import Published, load
+from karat.protocols.common.published import Published, load
 from karat.protocols.synergy.claims import claims, named
 from karat.protocols.synergy.frames import FAITHFULNESS, NAMES, Scored, number
 from karat.protocols.synergy.redundancy import redundant_models

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import numpy as np
+from annotated_types import Ge, Gt, Le
 
 from karat.kernel.attribution import Attribution
 from karat.kernel.card import Card
@@ -14,9 +15,10 @@ from karat.kernel.errors import KaratError
 from karat.kernel.row import Outcomes
 from karat.metrics.perturbation import Quadrature, Rounding
 from karat.models.torch_model import TorchModel
+from karat.probe.absence import Absence, TextAbsence, VisualAbsence
 from karat.probe.coalitions import ModelGame
 from karat.probe.session import Session
-from karat.probe.zero import Zero
+from karat.protocols.common.column import Column
 from karat.protocols.synergy.asking import MODALITIES, Explanation, Scores
 from karat.protocols.synergy.cards import CITATION, DELETION, F_SYN, INSERTION, SII, SRG
 from karat.protocols.synergy.orders import question_words, ranking
@@ -27,31 +29,33 @@ if TYPE_CHECKING:
     from karat.results.run import Run
 
 
+KEPT = ("f_syn", "srg_visual", "srg_text", "sii")  # scores whose curves are kept; those of srg are insertion, deletion
+
+
 @dataclass(frozen=True)
 class Synergy:
     """Perturbs both modalities in the order of the explanation, `steps` shares of the features from none to all.
 
     `visual` are the players of the image (see `karat.probe.players`), by default the model's own patches; text players
-    are the words of the question. `zero` and `text_zero` say what an absent feature is (see `Zero`); with the
-    defaults this is fsyn2026 A.3: blur of radius 30, pad tokens, the joint probability of the model's own answer.
+    are the words of the question. `absence` and `text_absence` say what an absent feature is (see `Absence`); with the
+    defaults this is fsyn2026 A.3: blur of radius 30, pad tokens, the probability of the model's own choice.
 
     `calibrate` is the share of samples, drawn by their id, on which the exact interaction index of fsyn2026 appendix D
     is computed as well, with `background` macro players: about forty times the passes of F_syn.
     """
 
-    steps: int = 11
-    visual: str | tuple[int, int] = "patches"
-    zero: str = "blur"
-    radius: float = 30.0
-    text_zero: str = "auto"
+    steps: Annotated[int, Ge(1)] = 11
+    visual: str | tuple[Annotated[int, Ge(1)], Annotated[int, Ge(1)]] = "patches"
+    absence: VisualAbsence = "blur"
+    radius: Annotated[float, Gt(0)] = 30.0
+    text_absence: TextAbsence = "auto"
     rounding: Rounding = "nearest"
     quadrature: Quadrature = "mean"
-    calibrate: float = 0.0
-    background: int = 6
-    paper_number: ClassVar[str] = "001"
+    calibrate: Annotated[float, Ge(0), Le(1)] = 0.0
+    background: Annotated[int, Ge(1)] = 6
     card: ClassVar[Card] = Card(
         "synergy", "do the features an explainer ranks first matter together, across image and text?", "protocol",
-        needs=frozenset({"text"}), citation=CITATION,
+        needs=frozenset({"text"}), citation=CITATION, paper="001",
     )  # fmt: skip
 
     @property
@@ -96,9 +100,9 @@ class Synergy:
     def _game(self, session: Session, i: int) -> ModelGame:
         if unread := session.unread(i):
             raise KaratError(unread)
-        zero = Zero(visual=self.zero, text=self.text_zero, radius=self.radius)
+        absence = Absence(visual=self.absence, text=self.text_absence, radius=self.radius)
         sample = session.samples[i]
-        game = session.game(i, visual=self.visual, text=question_words(sample) or None, zero=zero)
+        game = session.game(i, visual=self.visual, text=question_words(sample) or None, absence=absence)
         if not isinstance(session.model, TorchModel):
             game.setting.visual.labels_of(*sample.size)  # an image too small for its players: said before any pass
         return game
@@ -134,25 +138,23 @@ class Synergy:
         failed: Mapping[int, str],
     ) -> Outcomes:
         """One metric over the batch. An answer that is not a number is the model's failure, not a score."""
-        values = np.full(n, np.nan)
-        details: dict[int, np.ndarray[tuple[int], np.dtype[np.float64]]] = {}
-        failures, absent = dict(failed), dict[int, str]()
+        column = Column(n)
+        for i, reason in failed.items():
+            column.fail(i, reason)
         for i, one in asked.items():
             if metric in found[i]:
-                value, drawn = found[i][metric]
-                bad = int((~np.isfinite(drawn)).sum())
-                if bad:
-                    failures[i] = f"model: {bad} of the {drawn.size} answers behind {metric} are NaN or infinite"
+                value, curves = found[i][metric]
+                answers = np.concatenate([np.ravel(values) for values in curves.values()])
+                if bad := int((~np.isfinite(answers)).sum()):
+                    column.fail(i, f"model: {bad} of the {answers.size} answers behind {metric} are NaN or infinite")
                 else:
-                    values[i], details[i] = value, drawn
+                    column.score(i, value, curves if metric in KEPT else {})
             elif lacking := one.lacking(metric):
-                told = failures if any(ranking.defined for ranking in lacking) else absent
-                told[i] = "; ".join(ranking.problem for ranking in lacking)
+                reason = "; ".join(ranking.problem for ranking in lacking)
+                if any(ranking.defined for ranking in lacking):
+                    column.fail(i, reason)
+                else:
+                    column.leave_out(i, reason)
             else:
-                absent[i] = "not among the samples drawn for calibration"
-        if metric.startswith(("insertion", "deletion")) or not details:
-            return Outcomes(values, failures, absent)  # their curves are in the detail of srg
-        detail = np.full((n, next(iter(details.values())).size), np.nan)
-        for i, drawn in details.items():
-            detail[i] = drawn
-        return Outcomes(values, failures, absent, detail)
+                column.leave_out(i, "not among the samples drawn for calibration")
+        return column.outcomes()

@@ -14,7 +14,6 @@ import pandas as pd
 
 from karat.kernel.finding import Figure, Finding, Series
 from karat.kernel.typing import Scalar
-from karat.protocols.synergy.cards import DETAILS
 from karat.protocols.synergy.frames import REFERENCE, Scored, number
 from karat.statistics import bootstrap_mean, paired_difference
 
@@ -26,12 +25,11 @@ _ORACLE = "control/oracle"
 
 def dividends(run: Run) -> pd.DataFrame:
     """One row per model, dataset and sample: the dividend of image and text, which is the same for all explainers."""
-    keys, curves = run.details("f_syn")
-    if not len(keys):
+    kept = run.details("f_syn")
+    if not len(kept):
         return pd.DataFrame(columns=["model", "dataset", "sample", "dividend"])
-    steps = curves.shape[1] // len(DETAILS["f_syn"])
-    whole = curves[:, (DETAILS["f_syn"].index("syn_ins") + 1) * steps - 1]
-    found = keys.assign(dividend=whole.astype(np.float64)).dropna(subset=["dividend"])
+    whole = kept.arrays["syn_ins"][:, -1].astype(np.float64)
+    found = kept.keys.assign(dividend=whole).dropna(subset=["dividend"])
     return found.drop_duplicates(["model", "dataset", "sample"])[["model", "dataset", "sample", "dividend"]]
 
 

@@ -13,14 +13,12 @@ KARAT.detail = (() => {
     const have = Object.keys(kept?.details ?? {}).map(Number).filter((k) => metrics[k].protocol === protocol);
     const k = have.find((one) => metrics[one].name === shown) ?? have[0];
     if (k === undefined) return null;
-    const [metric, values] = [metrics[k], kept.details[k]];
-    const names = metric.detail.length && values.length % metric.detail.length === 0 ? metric.detail : [metric.name];
-    const length = values.length / names.length;
-    if (length < FEWEST) return null;
-    return { metric: metric.name, curves: names.map((name, i) => ({ name, values: values.slice(i * length, (i + 1) * length) })) };
+    const [metric, curves] = [metrics[k], kept.details[k]];
+    if (curves.some((values) => values.length < FEWEST)) return null;
+    return { metric: metric.name, how: metric.draws[0][1], curves: metric.draws.map(([name], i) => ({ name, values: curves[i] })) };
   }
 
-  const isCompass = (detail) => detail !== null && detail.metric.startsWith("compass");
+  const isCompass = (detail) => detail !== null && detail.how === "compass";
 
   /** Small curves over the steps from first to last. `move(share)` is told where the pointer is. */
   function curves(detail, move) {

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from karat import Card
-from karat.metrics.problems import map_problem, mask_problem, problems
+from karat.metrics import map_problem, mask_problem, problems
 
 
 @dataclass(frozen=True)

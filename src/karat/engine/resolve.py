@@ -1,0 +1,89 @@
+"""From a spec's names to its parts; everything that is wrong with any of them is said at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from karat.kernel.errors import Faults, KaratError
+from karat.kernel.registry import build
+from karat.kernel.roles import Benchmark, Dataset, Explainer, HasControls, ModelRecipe, plays
+from karat.kernel.spec import Component, Spec, read_plain, with_settings
+from karat.models import recipe
+from karat.probe.session import Session
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a spec names, with checked parameters. No weights are loaded and no data is read."""
+
+    protocol: Benchmark[Session]
+    models: list[ModelRecipe]
+    datasets: list[Dataset]
+    explainers: list[Explainer[Session]]  # those that the protocol's tables never lack come last
+
+
+def read_spec(path: str | Path, settings: Sequence[str] = ()) -> Spec:
+    """A spec from a file with `key=value` settings (see `Spec.override`), its names and parameters checked as well.
+
+    Faults of its fields and of the parts it names are reported together.
+    """
+    data = with_settings(read_plain(path), settings)
+    try:
+        spec = Spec.parse(data, source=str(path))
+    except Faults as error:
+        raise Faults(str(path), (*error.faults, *_faults_of_parts(data))) from None
+    try:
+        resolve(spec)
+    except Faults as error:
+        raise Faults(str(path), error.faults) from None
+    return spec
+
+
+def resolve(spec: Spec) -> Parts:
+    """The parts of a spec, or every fault of their names and parameters."""
+    faults: list[str] = []
+    [protocol] = _built("protocol", [spec.protocol], faults) or [None]
+    models = _built("model", spec.models, faults)
+    datasets = _built("dataset", spec.datasets, faults)
+    explainers = _built("explainer", spec.explainers, faults)
+    if faults:
+        raise Faults(spec.name, faults)
+    named = {component.name for component in spec.explainers}
+    always = [name for name in protocol.controls if name not in named] if plays(protocol, HasControls) else []
+    explainers += [build("explainer", name, {}) for name in always]
+    return Parts(protocol, models, datasets, explainers)
+
+
+_BUILDERS: Mapping[str, Callable[[Component], Any]] = {
+    "protocol": lambda part: build("protocol", part.name, part.parameters),
+    "model": lambda part: recipe(part.name, **part.parameters),
+    "dataset": lambda part: build("dataset", part.name, part.parameters),
+    "explainer": lambda part: build("explainer", part.name, part.parameters),
+}
+
+
+def _built(kind: str, components: Sequence[Component], faults: list[str]) -> list[Any]:
+    parts = []
+    for component in components:
+        try:
+            parts.append(_BUILDERS[kind](component))
+        except Faults as error:
+            faults += [f"{error.source}: {fault}" for fault in error.faults]
+        except KaratError as error:
+            faults.append(str(error))
+    return parts
+
+
+def _faults_of_parts(data: Any) -> list[str]:
+    """Faults of those parts of an unsound spec that can be read as a name with parameters."""
+    faults: list[str] = []
+    for kind in _BUILDERS:
+        listed = data.get(kind if kind == "protocol" else f"{kind}s", []) if isinstance(data, Mapping) else []
+        for part in listed if isinstance(listed, list) else [listed]:
+            named = {"name": part} if isinstance(part, str) else part
+            if isinstance(named, dict) and isinstance(named.get("name"), str):
+                _built(kind, [Component.model_validate(named)], faults)
+    return faults

@@ -1,0 +1,1 @@
+"""What protocols share: columns of outcomes, the judge of claims, published tables beside ours, words for numbers."""
