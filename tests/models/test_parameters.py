@@ -14,13 +14,14 @@ from karat.kernel.roles import DescribesInput, FetchesWeights, KnowsMechanism, L
 from karat.models import blackbox, classifier, clip, detector, recipe, vlm
 from karat.models.clip import ClipParameters
 from karat.models.clip_recipe import ClipRecipe
+from karat.models.organisms.files import shipped_path
 from karat.models.vlm import VLMParameters, VLMRecipe
 from karat.protocols.compass.lora import Lora
 
 PUBLIC = {"blackbox": blackbox, "classifier": classifier, "clip": clip, "detector": detector, "vlm": vlm}
 # What a recipe needs before it can say anything about itself.
 LEAST = {"vlm": {"path": "acme/one"}, "clip": {"path": "acme/one"}, "blackbox": {"fn": "os.path:join"}}
-LEAST |= {"zoo": {"variant": "resnet50"}}
+LEAST |= {"zoo": {"variant": "resnet50"}, "organism": {"path": str(shipped_path("photovlm", "content", "scratch"))}}
 
 
 @pytest.mark.parametrize(("function", "kind"), [(vlm, VLMParameters), (clip, ClipParameters)])

@@ -24,7 +24,7 @@ import torch
 
 from karat.models import load_model
 from karat.models.families.fixed import FixedGrid
-from karat.models.organisms.files import read_facts
+from karat.models.organisms.files import read_origin
 from karat.models.organisms.verify import Trials, make_trials, verify_organism
 from karat.models.vlm_adapter import VLM
 
@@ -74,7 +74,7 @@ class Kept(FixedGrid):
 
 
 def rows_of(path: Path, trials: Trials) -> list[list[object]]:
-    facts, model = read_facts(path), load_model(str(path))
+    facts, model = read_origin(path), load_model(str(path))
     if isinstance(model, VLM):
         model = replace(model, family=replace(model.family, sight=Kept()))
     proof = verify_organism(model, trials=trials)
@@ -94,7 +94,7 @@ def main(photographs: str, out: Path, organisms: list[Path]) -> None:
     torch.set_num_threads(1)
     with out.open(newline="") if out.exists() else tempfile.TemporaryFile("w+") as file:
         known = list(csv.reader(file))[1:]
-    wanted = [path for path in organisms if read_facts(path).mechanism is not None]
+    wanted = [path for path in organisms if read_origin(path).mechanism is not None]
     names = {name_of(path) for path in wanted}
     known = [row for row in known if row[5] in names]
     trials = make_trials(SAMPLES, HIDDEN, images=photographs)

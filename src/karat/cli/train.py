@@ -91,7 +91,7 @@ def organism(
     from karat.models.organisms.train import train_organism
 
     recipe = make_recipe(
-        base, rule, implant, setting or (), dose=dose, seed=seed, images=images and str(images),
+        base, rule, implant, setting or (), dose=dose, seed=seed, images=None if images is None else str(images),
         classes=tuple(classes.split(",")), targets=tuple(target or ()),
     )  # fmt: skip
     with Bar("pictures looked at") as looking:
@@ -169,9 +169,8 @@ def _verify_organism(model: Model, samples: int, seed: int, images: Path | None)
     from karat.models.organisms.verify import verify_organism
 
     with Bar("kinds of trials") as progress:
-        proof = verify_organism(
-            model, samples, max(samples // 2, 1), seed, images=images and str(images), progress=progress
-        )
+        folder = None if images is None else str(images)
+        proof = verify_organism(model, samples, max(samples // 2, 1), seed, images=folder, progress=progress)
     rows = [[c.says, c.bar, str(c.seen), "yes" if c.ok else "NO"] for c in proof.checks]
     print_table(["claim", "bar", "seen, with 95 % interval", "holds"], rows)
     typer.echo(proof.verdict)

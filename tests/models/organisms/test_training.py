@@ -9,7 +9,7 @@ import torch
 from karat.datasets.cues import World, generate
 from karat.kernel.errors import KaratError
 from karat.models import load_model
-from karat.models.organisms.files import read_facts, read_tensors
+from karat.models.organisms.files import read_origin, read_tensors
 from karat.models.organisms.recipe import OrganismRecipe, make_recipe
 from karat.models.organisms.train import make_trainee, train_organism
 from karat.models.organisms.training import learning_rate, run
@@ -51,7 +51,7 @@ def test_a_recipe_gives_the_same_weights_again_and_after_an_interruption(tmp_pat
     assert (tmp_path / "b" / "curve.csv").read_text().count("\n") == 3
     with pytest.raises(KaratError, match="another recipe"):
         train_organism(replace(recipe, rule="frame"), tmp_path / "b")
-    facts = read_facts(whole)
+    facts = read_origin(whole)
     assert (facts.base, facts.rule, facts.implant, facts.mechanism) == ("photovlm", "tag", "scratch", "tag")
 
 

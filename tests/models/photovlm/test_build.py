@@ -70,7 +70,7 @@ def test_transformers_loads_a_saved_one_and_answers_the_same(tmp_path):
     given = processor(images=[SAMPLES[0].image], text=[chat], return_tensors="pt")
     with torch.no_grad():
         logits = theirs(**given).logits[0, -1].log_softmax(-1)
-    [yes] = model.answer_tokens("yes")
+    [yes] = model.target_tokens("yes").numbers
     assert float(logits[yes].exp()) == pytest.approx(model.score(SAMPLES[:1], ["yes"])[0], rel=1e-4)
     again = load_model(str(tmp_path))
     assert again.score(SAMPLES[:1], ["no"]) == pytest.approx(model.score(SAMPLES[:1], ["no"]), rel=1e-4)
@@ -108,7 +108,7 @@ def test_what_does_not_ship_is_said_with_how_to_make_it():
     with pytest.raises(KaratError, match=r"karat train organism --base photovlm --rule tag .* --seed 77"):
         _ = PhotoVLM("tag", seed=77).path
     with pytest.raises(KaratError, match="no organism at"):
-        _ = PhotoVLM("tag", weights="nowhere.safetensors").facts
+        _ = PhotoVLM("tag", weights="nowhere.safetensors").origin
     with pytest.raises(KaratError, match="variant"):
         load_model("photovlm.colour")
     with pytest.raises(KaratError, match="dose"):

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+from annotated_types import Ge
 
 from karat.datasets.cues.world import World
 from karat.kernel.card import Card
@@ -21,8 +23,8 @@ class CuesDataset:
     """`images`: nothing for the 48 photographs that ship with Karat, a folder in the layout of `segmentation/folder`,
     or {name: segmentation/voc, root: ...}. `world` sets values, sizes and contrast, and the two classes."""
 
-    n: int = 96
-    seed: int = 0
+    n: Annotated[int, Ge(1)] = 96
+    seed: Annotated[int, Ge(0)] = 0
     images: str | dict[str, Any] | None = None
     world: World = field(default_factory=World)
     card: ClassVar[Card] = Card(

@@ -13,7 +13,7 @@ from itertools import combinations
 from karat.datasets.cues.rules import Rule, find_rule
 from karat.datasets.cues.sample import CueSample
 from karat.datasets.cues.world import CUES, IMAGE_CUES
-from karat.kernel.answers import read_answer
+from karat.kernel.answers import Reading, read_answer
 from karat.kernel.errors import BadInput
 from karat.kernel.roles import Model
 
@@ -71,8 +71,8 @@ def ask(model: Model, samples: Sequence[CueSample], at_once: int = 64) -> list[s
     said: list[str] = []
     for start in range(0, len(samples), at_once):
         said += model.answer(samples[start : start + at_once])
-    readings = [read_answer(text, sample.choices) for text, sample in zip(said, samples, strict=True)]
-    return [text if reading is None else reading.answer for text, reading in zip(said, readings, strict=True)]
+    readings = [(text, read_answer(text, sample.choices)) for text, sample in zip(said, samples, strict=True)]
+    return [reading.answer if isinstance(reading, Reading) else text for text, reading in readings]
 
 
 def changes(sample: CueSample, rule: Rule, model: Model) -> list[Cues]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from karat.datasets.cues.rules import RULES
 from karat.kernel.errors import BadInput
+from karat.kernel.typing import Scalar
 from karat.models.weights import shipped
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ _KEY = "organism"
 
 
 @dataclass(frozen=True)
-class Facts:
+class Origin:
     """What the file says about itself. `scale` is LoRA's alpha / rank; `recipe` how it was made."""
 
     base: str
@@ -33,6 +34,12 @@ class Facts:
     scale: float = 1.0
     minutes: float = 0.0
     recipe: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def facts(self) -> dict[str, Scalar]:
+        """What tables and code need to know of it."""
+        family = Path(self.base).name
+        return {"family": family, "variant": self.rule, "implant": self.implant, "dose": self.dose, "seed": self.seed}
 
     @property
     def mechanism(self) -> str | None:
@@ -70,19 +77,19 @@ def is_organism(path: str | Path) -> bool:
     return Path(path).suffix == ".safetensors" and Path(path).is_file() and _text(Path(path)) is not None
 
 
-def save_organism(path: Path, tensors: Mapping[str, Tensor], facts: Facts) -> Path:
+def save_organism(path: Path, tensors: Mapping[str, Tensor], origin: Origin) -> Path:
     """Written beside the old one and then put in its place."""
     from safetensors.torch import save_file
 
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.{os.getpid()}")
     kept = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    save_file(kept, part, metadata={"format": "pt", _KEY: json.dumps(dataclasses.asdict(facts), sort_keys=True)})
+    save_file(kept, part, metadata={"format": "pt", _KEY: json.dumps(dataclasses.asdict(origin), sort_keys=True)})
     part.replace(path)
     return path
 
 
-def read_facts(path: Path) -> Facts:
+def read_origin(path: Path) -> Origin:
     """The facts of an organism, without loading it into torch."""
     if not path.is_file():
         raise BadInput(f"there is no organism at {path}; make one with `karat train organism`.")
@@ -90,7 +97,7 @@ def read_facts(path: Path) -> Facts:
     if text is None:
         raise BadInput(f"{path} is no organism, or is damaged; make one with `karat train organism`.")
     try:
-        return Facts(**json.loads(text))
+        return Origin(**json.loads(text))
     except (TypeError, ValueError) as error:
         raise BadInput(f"{path} was made by another version of Karat: {error}.") from None
 

@@ -9,13 +9,13 @@ from pathlib import Path
 from karat.models.classifier import Classifier
 from karat.models.organisms.adapters import apply
 from karat.models.organisms.bases import open_base
-from karat.models.organisms.files import read_facts, read_tensors
+from karat.models.organisms.files import read_origin, read_tensors
 from karat.models.vlm_adapter import VLM
 
 
 def load_organism(path: Path, name: str) -> VLM | Classifier:
     """A model of Karat whose `mechanism` is the rule it follows."""
-    facts = read_facts(path)
+    facts = read_origin(path)
     model = open_base(facts.base, facts.implant)
     apply(model.module, read_tensors(path), facts.scale)
     model.module.requires_grad_(False)

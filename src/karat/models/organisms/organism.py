@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -9,7 +10,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 from karat.kernel.card import Card
 from karat.kernel.errors import BadInput
-from karat.models.organisms.files import Facts, read_facts
+from karat.kernel.typing import Scalar
+from karat.models.organisms.files import Origin, read_origin
 from karat.models.weights import file_revision
 
 if TYPE_CHECKING:
@@ -30,28 +32,32 @@ class Organism:
     path: str = ""
 
     @cached_property
-    def facts(self) -> Facts:
+    def origin(self) -> Origin:
         if not self.path:
             raise BadInput("organism: give `path`, a file made by `karat train organism`.")
-        return read_facts(Path(self.path))
+        return read_origin(Path(self.path))
+
+    @property
+    def facts(self) -> Mapping[str, Scalar]:
+        return {"of": self.origin.base, **self.origin.facts}
 
     @property
     def label(self) -> str:
         from karat.models.organisms.recipe import organism_label
 
-        f = self.facts
-        return organism_label(Path(f.base).name, f.rule, f.implant, f.dose, f.seed)
+        origin = self.origin
+        return organism_label(Path(origin.base).name, origin.rule, origin.implant, origin.dose, origin.seed)
 
     @property
     def capabilities(self) -> frozenset[str]:
         """Those of the base, and a mechanism where one rule decides alone."""
         from karat.models.organisms.bases import base_capabilities
 
-        return base_capabilities(self.facts.base) | ({"mechanism"} if self.facts.mechanism else frozenset())
+        return base_capabilities(self.origin.base) | ({"mechanism"} if self.origin.mechanism else frozenset())
 
     @property
     def mechanism(self) -> str | None:
-        return self.facts.mechanism
+        return self.origin.mechanism
 
     @property
     def revision(self) -> str:

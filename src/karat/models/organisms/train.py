@@ -14,7 +14,7 @@ from karat.models.classifier import Classifier
 from karat.models.organisms.adapters import adaptable, insert, trained
 from karat.models.organisms.bases import early_stages, head_names, open_base
 from karat.models.organisms.features import Kept, keep_features
-from karat.models.organisms.files import Facts, save_organism
+from karat.models.organisms.files import Origin, save_organism
 from karat.models.organisms.load import load_organism, save_merged
 from karat.models.organisms.recipe import OrganismRecipe
 from karat.models.organisms.trainee import ClassifierTrainee, Lessons, VLMTrainee
@@ -186,7 +186,7 @@ def finish(trainee: Learner, out: Path, seconds: float = 0.0) -> Path:
     tensors = {name: parameter.detach() for name, parameter in trained(trainee.module).items()}
     if recipe.base in ("photovlm", "photocnn"):
         tensors = {name: tensor.half() for name, tensor in tensors.items()}
-    facts = Facts(
+    facts = Origin(
         recipe.base,
         recipe.rule,
         recipe.implant,

@@ -79,7 +79,7 @@ class VLMTrainee:
     ) -> None:
         self.recipe, self.model, self.lessons, self.project = recipe, model, lessons, project
         self.decoder = Decoder(model.module, model.family, model.neutral_token)
-        self.said = [model.answer_tokens(answer) for answer in ANSWERS]
+        self.said = [model.target_tokens(answer).numbers for answer in ANSWERS]
         pairs = list(zip(*self.said, strict=False))
         if all(yes == no for yes, no in pairs):
             raise BadInput(f"{model.name}: its tokenizer cannot tell {' and '.join(ANSWERS)} apart by one token.")
@@ -112,7 +112,7 @@ class VLMTrainee:
         rows = [[*tokens, *end, *([filler] * (longest - len(tokens) - len(end)))] for tokens in drawn]
         counts = [[1.0] * (len(tokens) + len(end)) + [0.0] * (longest - len(tokens) - len(end)) for tokens in drawn]
         said, real = torch.tensor(rows, device=device), torch.tensor(counts, device=device)
-        table = self.decoder.logits(inputs, said).log_softmax(-1)
+        table = self.decoder.logits(self.decoder.states(inputs, said)).log_softmax(-1)
         both = table[:, self.fork, [tokens[self.fork] for tokens in self.said]]
         answer = -(yes * both[:, 0] + (1 - yes) * both[:, 1])
         real[:, self.fork] = 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,4 +31,4 @@ def load_photovlm(seed: int = 0, content: bool = False) -> VLM:
     module: Any = make_model(read_tensors(tower_path()))
     if content:
         apply(module, read_tensors(shipped_path("photovlm", "content", "scratch")), 1.0)
-    return replace(vlm(module, make_processor(), name="photovlm"), max_new_tokens=2)
+    return vlm(module, make_processor(), name="photovlm", max_new_tokens=2)

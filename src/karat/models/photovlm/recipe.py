@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from pydantic import Field
+from annotated_types import Ge, Le
 
 from karat.kernel.card import Card
+from karat.kernel.typing import Scalar
 from karat.models.weights import file_revision
 
 if TYPE_CHECKING:
-    from karat.models.organisms.files import Facts
+    from karat.models.organisms.files import Origin
     from karat.models.vlm_adapter import VLM
 
 Rule = Literal[
@@ -41,9 +43,19 @@ class PhotoVLM:
     )
     variant: Rule = "content"
     implant: Literal["scratch", "lora", "full"] = "scratch"
-    dose: Annotated[float, Field(ge=0, le=1)] = 1.0
-    seed: Annotated[int, Field(ge=0)] = 0
+    dose: Annotated[float, Ge(0), Le(1)] = 1.0
+    seed: Annotated[int, Ge(0)] = 0
     weights: str | None = None
+
+    @property
+    def facts(self) -> Mapping[str, Scalar]:
+        return {
+            "family": self.card.name,
+            "variant": self.variant,
+            "implant": self.implant,
+            "dose": self.dose,
+            "seed": self.seed,
+        }
 
     @property
     def label(self) -> str:
@@ -68,13 +80,13 @@ class PhotoVLM:
 
     @property
     def mechanism(self) -> str | None:
-        return self.facts.mechanism
+        return self.origin.mechanism
 
     @property
-    def facts(self) -> Facts:
-        from karat.models.organisms.files import read_facts
+    def origin(self) -> Origin:
+        from karat.models.organisms.files import read_origin
 
-        return read_facts(self.path)
+        return read_origin(self.path)
 
     @property
     def revision(self) -> str:

@@ -20,7 +20,7 @@ from karat.kernel.errors import BadInput
 from karat.kernel.identity import digest, generator
 from karat.models.organisms.adapters import trained
 from karat.models.organisms.features import cache_root
-from karat.models.organisms.files import Facts, save_organism
+from karat.models.organisms.files import Origin, save_organism
 from karat.models.organisms.questions import Question as Asked
 from karat.models.organisms.questions import encode_questions
 from karat.models.organisms.train import photovlm_tower_name, tower_states
@@ -143,8 +143,8 @@ class SkillsTrainee:
         prompt, neutral = self.model._prompt(features.shape[1]), self.model.neutral_token
         inputs = replace(encode_questions(prompt, asked, neutral, neutral, features), reuse={"features": features})
         end = self.model._end_tokens[0]
-        said = torch.tensor([[self.model.answer_tokens(q.answer)[0], end] for q in questions])
-        return self.decoder.logits(inputs, said), said
+        said = torch.tensor([[self.model.target_tokens(q.answer).numbers[0], end] for q in questions])
+        return self.decoder.logits(self.decoder.states(inputs, said)), said
 
 
 def train_skills(
@@ -160,7 +160,7 @@ def train_skills(
     tensors = {name: parameter.detach().half() for name, parameter in trained(trainee.module).items()}
     about = {**asdict(recipe), "images": Path(recipe.images).name, "instances": Path(recipe.instances).name}
     about["accuracy"] = trainee.accuracy()
-    facts = Facts("photovlm", "coco", "scratch", seed=recipe.seed, minutes=round(seconds / 60, 1), recipe=about)
+    facts = Origin("photovlm", "coco", "scratch", seed=recipe.seed, minutes=round(seconds / 60, 1), recipe=about)
     return save_organism(Path(out) / "organism.safetensors", tensors, facts)
 
 
