@@ -1,0 +1,101 @@
+"""Pointing: percentiles that are uniform for noise, whatever a cue's size, and name the cue that carries the mass."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import kstest
+
+from karat.datasets.cues import CueSample, generate
+from karat.kernel.attribution import Attribution
+from karat.protocols.lineup.pointing import FINEST, POINTED, cell_maps, coverage, matched, permuted
+
+
+@pytest.fixture(scope="module")
+def samples() -> list[CueSample]:
+    return list(generate(24, 5))
+
+
+def rng(k: int) -> np.random.Generator:
+    return np.random.default_rng([k, 7])
+
+
+def on(sample: CueSample, cue: str) -> Attribution:
+    """All mass on one cue."""
+    words = np.array(sample.word_mask("word"), dtype=float)
+    if cue == "word":
+        return Attribution(visual=rng(1).random((12, 12)), words=words)
+    return Attribution(visual=sample.mask(cue).astype(float), words=rng(2).random(len(words)))
+
+
+@pytest.mark.parametrize("cue", POINTED)
+def test_mass_on_a_cue_accuses_it(samples: list[CueSample], cue: str) -> None:
+    there = [s for s in samples if s.votes[cue] is not None]
+    accused = [POINTED[int(np.nanargmax(permuted(s, on(s, cue), rng(k))))] for k, s in enumerate(there)]
+    # One word of six is first by chance in a sixth of all orders, and noise on the image may rank as high.
+    assert accused.count(cue) >= (0.6 if cue == "word" else 0.9) * len(there)
+
+
+def test_noise_accuses_every_cue_alike(samples: list[CueSample]) -> None:
+    """Percentiles are uniform for a thin frame, a small sticker and one word alike."""
+    rows = []
+    for k in range(20):
+        for i, sample in enumerate(samples):
+            draw = np.random.default_rng([k, i])
+            noise = Attribution(visual=draw.random((12, 12)), words=draw.random(len(sample.words)))
+            rows.append(permuted(sample, noise, draw))
+    table = np.array(rows)
+    for k in range(len(POINTED)):
+        column = table[np.isfinite(table[:, k]), k]
+        assert kstest(column, "uniform").pvalue > 0.001, POINTED[k]
+    tagged = table[np.isfinite(table).all(axis=1)]
+    shares = np.bincount(tagged.argmax(axis=1), minlength=5) / len(tagged)
+    assert shares == pytest.approx(0.2, abs=0.08)
+
+
+def test_percentiles_equal_a_loop_over_permutations(samples: list[CueSample]) -> None:
+    sample, values = samples[0], rng(3).random((8, 8))
+    mine = permuted(sample, Attribution(visual=values), rng(4))
+    weights = coverage(sample, "frame", (8, 8))
+    own = float((weights * values).sum())
+    shuffled = [float((weights * rng(100 + k).permutation(values.ravel()).reshape(8, 8)).sum()) for k in range(4000)]
+    assert mine[POINTED.index("frame")] == pytest.approx(np.mean(np.array(shuffled) < own), abs=0.05)
+
+
+def test_coverage_adds_up_to_the_area(samples: list[CueSample]) -> None:
+    for size in [(7, 5), (12, 12), (24, 24)]:
+        weights = coverage(samples[0], "sticker", size)
+        assert weights.mean() == pytest.approx(samples[0].mask("sticker").mean())
+        assert 0 <= weights.min() <= weights.max() <= 1 + 1e-12
+
+
+def test_fine_maps_are_averaged_and_keep_their_mass() -> None:
+    values = rng(5).standard_normal((96, 130))
+    cells = cell_maps(Attribution(visual=values))
+    assert cells is not None
+    assert cells.shape == (FINEST, FINEST)
+    assert cells.mean() == pytest.approx(np.abs(values).mean())
+
+
+def test_what_is_not_there_has_no_percentile(samples: list[CueSample]) -> None:
+    untagged = next(s for s in samples if s.votes["tag"] is None)
+    row = permuted(untagged, Attribution(visual=rng(6).random((12, 12))), rng(6))
+    assert np.isnan(row[POINTED.index("tag")])
+    assert np.isnan(row[POINTED.index("word")])  # the method defines no words
+    assert np.isfinite(row[[0, 2, 3]]).all()
+    assert np.isnan(permuted(untagged, Attribution(visual=np.zeros((12, 12))), rng(6))).all()
+
+
+def test_the_matched_reading_sees_through_a_habit(samples: list[CueSample]) -> None:
+    """Maps that always lie on the border accuse the frame by permutation; among maps of their like they accuse nobody.
+    A map that differs from its like where its own tag is accuses the tag by either."""
+    tagged = [s for s in samples if s.votes["tag"] is not None]
+    border = tagged[0].mask("frame").astype(float)
+    habits = [Attribution(visual=border + 0.01 * rng(k).random(border.shape)) for k in range(len(tagged))]
+    permutation = [POINTED[int(np.nanargmax(permuted(s, a, rng(9))))] for s, a in zip(tagged, habits, strict=True)]
+    assert permutation.count("frame") == len(tagged)
+    rows = matched(tagged, habits, [rng(k) for k in range(len(tagged))])
+    assert np.mean(np.nanargmax(rows, axis=1) == POINTED.index("frame")) < 0.7
+    told = [Attribution(visual=border + 3 * s.mask("tag")) for s in tagged]
+    rows = matched(tagged, told, [rng(k) for k in range(len(tagged))])
+    assert np.mean(np.nanargmax(rows, axis=1) == POINTED.index("tag")) > 0.8
