@@ -118,7 +118,8 @@ def identification(run: Results) -> pd.DataFrame:
         return frame_of([], Identified)
     scores = run.scores()
     facts = scores[["model", "model.mechanism"]].drop_duplicates().set_index("model")["model.mechanism"]
-    controls = scores[["explainer", "explainer.is_control"]].drop_duplicates().set_index("explainer")
+    kinds = scores[["explainer", "explainer.is_control"]].drop_duplicates()
+    controls = dict(zip(kinds["explainer"].astype(str), kinds["explainer.is_control"], strict=True))
     photographs = scores[["sample", "meta.photograph"]].drop_duplicates("sample").set_index("sample")["meta.photograph"]
     rules = keys["model"].astype(str).map({str(k): v for k, v in facts.items()})
     found = []
@@ -131,7 +132,7 @@ def identification(run: Results) -> pd.DataFrame:
         clusters = keys["sample"].iloc[valid].map(photographs).to_numpy(dtype=object)
         right = cross_fitted_rules(table[valid], labels, clusters, str(explainer))
         e = _mean(right, clusters, "identification", explainer, "all")
-        control = bool(controls.loc[explainer, "explainer.is_control"])
+        control = bool(controls[str(explainer)])
         found.append(Identified(str(explainer), control, e.value, e.low, e.high, e.n, 1 / len(set(labels))))
     return frame_of(found, Identified)
 
@@ -176,7 +177,7 @@ def doses(scores: pd.DataFrame) -> pd.DataFrame:
         for (explainer, dose), part in rows.groupby(["explainer", "model.dose"], observed=True, sort=True):
             e = _mean(part["value"].to_numpy(), part["meta.photograph"].to_numpy(), "dose", explainer, f"{cue} {dose}")
             control = bool(part["explainer.is_control"].iloc[0])
-            found.append(Dose(str(explainer), control, cue, float(dose), e.value, e.low, e.high, e.n))
+            found.append(Dose(str(explainer), control, cue, float(str(dose)), e.value, e.low, e.high, e.n))
     return frame_of(found, Dose)
 
 

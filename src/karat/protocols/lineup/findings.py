@@ -81,7 +81,8 @@ def _pointing(frames: dict[str, pd.DataFrame], scores: pd.DataFrame) -> Finding:
 def _confusion(table: pd.DataFrame, pointing: pd.DataFrame) -> Finding:
     order = [e for e in _overall(pointing)["explainer"] if e in set(table["explainer"])]
     rules = list(dict.fromkeys(table["rule"]))
-    shares = {(row.explainer, row.rule, row.cue): float(row.share) for row in table.itertuples()}
+    keys = zip(table["explainer"], table["rule"], table["cue"], strict=True)
+    shares = dict(zip(keys, table["share"].tolist(), strict=True))
     known = {(explainer, rule) for explainer, rule, _ in shares}
     rows = tuple(
         (explainer, rule, *(shares.get((explainer, rule, cue)) for cue in POINTED))
