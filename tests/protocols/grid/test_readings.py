@@ -15,7 +15,7 @@ from karat.kernel.row import NotApplicable, Score
 from karat.kernel.sample import Sample
 from karat.probe.session import Session
 from karat.protocols.grid import Grid
-from karat.protocols.grid.mechanism import mechanism_answer
+from karat.protocols.grid.readings import mechanism_answer
 
 
 @dataclass(frozen=True)
