@@ -53,7 +53,7 @@ def by_hand(model: Any, session: Session, i: int, keep: np.ndarray, n_visual: in
 
 
 @pytest.mark.parametrize("absence", ["blur", "black", "grey", "mean", "noise", "white"])
-@pytest.mark.parametrize("visual", [(3, 4), (5, 7), "pixels", "superpixels", "objects"])
+@pytest.mark.parametrize("visual", [(3, 4), (5, 7), "pixels", "superpixels", "objects_and_background"])
 def test_tensors_say_what_altered_images_say(cnn: Classifier, absence: str, visual: Any) -> None:
     session = Session(cnn, samples())
     game = session.game(1, visual=visual, absence=Absence(visual=absence))

@@ -31,7 +31,10 @@ from karat.probe.session import Session
 T = TypeVar("T")
 Floats = npt.NDArray[np.floating[Any]]
 Side = Annotated[int, Ge(1)]
-ImagePlayers = Literal["auto", "patches", "cells", "pixels", "superpixels", "objects"] | tuple[Side, Side]
+ImagePlayers = (
+    Literal["auto", "patches", "cells", "pixels", "superpixels", "objects", "objects_and_background"]
+    | tuple[Side, Side]
+)
 TextPlayers = Literal["words", "phrases"]
 Features = Literal["jointly", "apart", "image", "text"]
 ValueKind = Literal["auto", "probability", "logit", "log_odds"]

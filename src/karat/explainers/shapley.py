@@ -129,7 +129,8 @@ class Permutation(Coalitional):
 class PixelShapTokenShap(Coalitional):
     """Objects and words valued by how far the model's answer stays the same without them.
 
-    Players are objects (`visual="objects"`) or patches, and words; apart, each under the whole of the other.
+    Players are objects (`visual="objects"`; the background stays, or plays too with "objects_and_background") or
+    patches, and words; apart, each under the whole of the other.
     `compare`: "answer" is the cosine of the word counts of two answers, the one given without some features and the
     one given with all; "probability" is what other explainers ask for. `variant`: "paper" gives Shapley values;
     "released" the mean value with a player less the mean without it, over every leave-one-out and random coalitions,

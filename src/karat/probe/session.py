@@ -230,7 +230,8 @@ class Session:
 
         Args:
             i: position of the sample.
-            visual: "patches", "cells", "pixels", "superpixels", "objects", (rows, columns), a label map (H, W) or None
+            visual: "patches", "cells", "pixels", "superpixels", "objects", "objects_and_background", (rows,
+                columns), a label map (H, W) or None
                 (see `karat.probe.players`).
             text: "words", "phrases", "tokens", groups of word positions or None.
             absence: what an absent feature looks like; by default `Absence()`.

@@ -60,7 +60,8 @@ class ExactReference:
 
     @cached_property
     def intershap(self) -> float:
-        return intershap(self.values).overall
+        """NaN for a set of one answer, where the method has no score (see `karat.explainers.modality.InterShap`)."""
+        return intershap(self.values).overall if len(np.unique(np.diag(self.table))) > 1 else float("nan")
 
     @cached_property
     def emap(self) -> float:

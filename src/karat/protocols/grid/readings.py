@@ -140,7 +140,7 @@ def scalars(samples: Sequence[Sample], attributions: Sequence[Attribution]) -> M
         if len({sample.meta.get("bucket") for sample in samples[start:stop]}) > 1:
             silent[start] = "the block mixes buckets; use order: bucket, and shards and batches within a bucket"
         elif not np.isfinite(value):
-            silent[start] = _UNDEFINED
+            silent[start] = attributions[start].reasons.get(BLOCK, _UNDEFINED)
         else:
             block[start] = value
             del silent[start]
