@@ -101,6 +101,10 @@ class InterShap:
     def passes(self) -> int:
         return 4 if self.absent == "absence" else 3 * self.batch - 2
 
+    @property
+    def hides(self) -> bool:
+        return self.absent == "absence"
+
     def __call__(self, session: Session) -> list[Attribution]:
         table, passes = values_of(session, self.absent, self.batch, self.value, self.absence)
         made = [Attribution(scalar=float(s), passes=p) for s, p in zip(intershap(table).local, passes, strict=True)]

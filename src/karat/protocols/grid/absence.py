@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
 
 from karat.kernel.finding import Figure, Finding, Series
@@ -36,8 +37,7 @@ class AbsenceMean:
 def crossed(rows: pd.DataFrame) -> pd.DataFrame:
     """Rows of methods that the run has in several absent states; `method` tells the parts of a method apart."""
     known = rows[rows["absence"].notna()]
-    part = known["part"].astype(object).where(known["part"] == "uc")
-    known = known.assign(method=known["method"].astype(str) + part.map(" ({})".format, na_action="ignore").fillna(""))
+    known = known.assign(method=known["method"].astype(str) + np.where(known["part"] == "uc", " (uc)", ""))
     states = known.groupby("method", observed=True)["absence"].transform("nunique")
     return known[states > 1]
 
