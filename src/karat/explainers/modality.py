@@ -23,7 +23,7 @@ from karat.kernel.card import Card
 from karat.kernel.constraints import checked
 from karat.kernel.errors import BadInput
 from karat.kernel.target import TargetLike, distinct
-from karat.probe.absence import VisualAbsence
+from karat.probe.absence import CoalitionAbsence
 from karat.probe.session import Session
 
 Array = npt.NDArray[np.float64]
@@ -86,7 +86,7 @@ class InterShap:
     absent: Absent = "background"
     batch: BlockSize = 16
     value: ValueKind = "probability"
-    absence: VisualAbsence = "blur"
+    absence: CoalitionAbsence = "blur"
     card: ClassVar[Card] = _card(
         "modality/intershap",
         "the share of this prediction that is interaction of image and question",
@@ -171,7 +171,7 @@ def values_of(
     absent: Absent = "background",
     batch: int = 16,
     value: ValueKind = "probability",
-    absence: VisualAbsence = "blur",
+    absence: CoalitionAbsence = "blur",
 ) -> tuple[Array, list[int]]:
     """(N, 4) values of all samples of a session, as `intershap` takes them, and passes per sample."""
     if absent == "background":
