@@ -46,7 +46,8 @@ def verdicts(axes: Any) -> None:
     for family, (label, colour) in FAMILIES.items():
         own = {row["explainer"]: row for row in rows if row["family"] == family}
         there = [(at, own[name]) for at, name in enumerate(ranked) if name in own]
-        axes.plot([row["directed"] for _, row in there], [at for at, _ in there], "o", ms=4.5, color=colour, label=label)
+        x, y = [row["directed"] for _, row in there], [at for at, _ in there]
+        axes.plot(x, y, "o", ms=4.5, color=colour, label=label)
     axes.axvline(0.5, color=INK, lw=0.8)
     axes.set_yticks(range(len(ranked)), [short(name) for name in ranked], fontsize=7.5)
     axes.set(xlabel="directed verdict", xlim=(-0.02, 1.02))

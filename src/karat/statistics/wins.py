@@ -25,7 +25,7 @@ def paired_wins(changes: npt.ArrayLike, confidence: float = 0.95) -> Estimate:
     Example:
         >>> wins = paired_wins([0.3, 0.1, -0.2, 0.0])
         >>> wins.value, round(wins.low, 2), round(wins.high, 2)
-        (0.625, 0.15, 0.97)
+        (0.625, 0.12, 0.97)
     """
     (given,), keep = columns_without_missing(changes, name="paired_wins")
     n, dropped = len(given), int((~keep).sum())
