@@ -16,7 +16,7 @@ from karat.kernel.finding import Finding
 
 HERE = Path(__file__).parent
 INK = "#20242c"
-FAMILIES = {"gridprog (6×6 of 16 px)": ("compiled", "#5b7c99"), "gridnet": ("learnt network", "#2f7d4f"),
+FAMILIES = {"gridprog": ("compiled", "#5b7c99"), "gridnet": ("learnt network", "#2f7d4f"),
             "gridvlm": ("learnt VLM", "#d08a1d")}  # fmt: skip
 DOSED = {
     "attention/rollout": "#8a6fae", "relevance/attnlrp": "#2f7d4f", "perturbation/leave_one_out": "#d08a1d",
@@ -41,16 +41,17 @@ def verdicts(axes: Any) -> None:
     methods: dict[str, list[float]] = {}
     for row in rows:
         if not str(row["explainer"]).startswith("control/") or row["explainer"] in CONTROLS:
-            methods.setdefault(str(row["explainer"]), []).append(float(row["auc"]))
+            methods.setdefault(str(row["explainer"]), []).append(float(row["directed"]))
     ranked = sorted(methods, key=lambda name: sum(methods[name]) / len(methods[name]))
     for family, (label, colour) in FAMILIES.items():
         own = {row["explainer"]: row for row in rows if row["family"] == family}
         there = [(at, own[name]) for at, name in enumerate(ranked) if name in own]
-        axes.plot([row["auc"] for _, row in there], [at for at, _ in there], "o", ms=4.5, color=colour, label=label)
+        x, y = [row["directed"] for _, row in there], [at for at, _ in there]
+        axes.plot(x, y, "o", ms=4.5, color=colour, label=label)
     axes.axvline(0.5, color=INK, lw=0.8)
     axes.set_yticks(range(len(ranked)), [short(name) for name in ranked], fontsize=7.5)
-    axes.set(xlabel="AUC of telling the twins apart", xlim=(0.42, 1.02))
-    axes.set_title("0.5 is blind, 1 sees", loc="left", fontsize=10.5)
+    axes.set(xlabel="directed verdict", xlim=(-0.02, 1.02))
+    axes.set_title("0.5 is blind, 1 shows the shortcut, below 0.5 points the wrong way", loc="left", fontsize=10.5)
     axes.grid(axis="y", color="#e7e7ea", lw=0.6)
     axes.legend(frameon=False, fontsize=8.5, loc="lower right")
 
@@ -65,7 +66,7 @@ def doses(axes: Any) -> None:
         elif series.name.startswith("null"):
             axes.plot(series.x, series.y, color=INK, lw=1, ls=":", label="null")
     axes.axhline(0.5, color=INK, lw=0.8)
-    axes.set(xlabel="dose of the shortcut", ylabel="AUC", ylim=(0.45, 1.02))
+    axes.set(xlabel="dose of the shortcut", ylabel="directed verdict", ylim=(0.45, 1.02))
     axes.set_title("How strong must a shortcut be\nbefore explanations show it?", loc="left", fontsize=10.5)
     axes.legend(frameon=False, fontsize=8.5, loc="center right", bbox_to_anchor=(1.0, 0.45))
 

@@ -10,6 +10,7 @@ import yaml
 
 from karat.engine.resolve import read_spec, resolve
 from karat.kernel.errors import Faults
+from karat.kernel.registry import label
 from karat.kernel.spec import Spec
 
 UNSOUND = {
@@ -68,3 +69,29 @@ def test_a_sound_spec_has_its_parts_and_the_controls_of_its_protocol() -> None:
 def test_what_is_no_part_at_all_is_a_fault_of_its_field(tmp_path: Path, unsound: dict[str, object]) -> None:
     with pytest.raises(Faults, match=next(iter(unsound))):
         read_spec(written(tmp_path, toys.spec(**unsound)))
+
+
+def of_absence(explainers: list[object], absence: object) -> list[str]:
+    data = {"protocol": "grid", "models": ["gridprog.pure"], "datasets": ["grid"], "explainers": explainers}
+    return [label(explainer) for explainer in resolve(Spec.parse({**data, "absence": absence})).explainers]
+
+
+def test_absence_crosses_what_hides_features_and_nothing_else() -> None:
+    named = {"name": "perturbation/occlusion", "absence": "black"}  # it has said what it wants
+    background = "modality/intershap"  # has the parameter, and by default no use for it
+    hides = {"name": "modality/intershap", "absent": "absence"}
+    labels = of_absence(["control/random", "perturbation/leave_one_out", named, background], ["white", "blur", "white"])
+    assert labels == [
+        "control/random", "perturbation/leave_one_out(absence=white)", "perturbation/leave_one_out",
+        "perturbation/occlusion(absence=black)", "modality/intershap",
+    ]  # fmt: skip
+    assert len(of_absence([hides], ["white", "grey"])) == 2
+    assert of_absence(["perturbation/leave_one_out"], "grey") == ["perturbation/leave_one_out(absence=grey)"]
+    assert of_absence(["perturbation/leave_one_out"], []) == ["perturbation/leave_one_out"]
+
+
+def test_an_absence_that_nobody_has_is_refused() -> None:
+    with pytest.raises(Faults, match=r"leave_one_out: absence: .*got 'purple'"):
+        of_absence(["perturbation/leave_one_out"], ["purple"])
+    with pytest.raises(Faults, match="no explainer of this spec hides features"):
+        of_absence(["control/random"], ["white"])

@@ -166,14 +166,30 @@ def test_background_values_equal_their_definition() -> None:
 
 def test_blocks_of_intershap_stand_by_themselves() -> None:
     model, _ = world(entangled)
-    samples = shades(7)
-    attributions = InterShap(batch=4)(Session(model, samples, ["yes"] * 7))
+    samples, answers = shades(7), ["yes", "no"] * 3 + ["yes"]
+    attributions = InterShap(batch=4)(Session(model, samples, answers))
     assert [BLOCK in a.notes for a in attributions] == [True, False, False, False, True, False, False]
     for block in (slice(0, 4), slice(4, 7)):
-        session = Session(model, samples[block], ["yes"] * len(samples[block]))
+        session = Session(model, samples[block], answers[block])
         table, _ = values_of(session)
         assert [a.scalar for a in attributions[block]] == pytest.approx(intershap(table).local.tolist(), abs=1e-12)
         assert attributions[block][0].notes[BLOCK] == pytest.approx(intershap(table).overall)
+
+
+def test_a_block_of_one_answer_has_no_intershap() -> None:
+    """The signed means over a background are 2 d, -d, -d for any model that is not additive: that says nothing."""
+    for function in (entangled, xor):
+        model, _ = world(function)
+        session = Session(model, shades(5), ["yes"] * 5)
+        nothing, image, question, both = values_of(session)[0].mean(axis=0)
+        assert both - image - question + nothing == pytest.approx(2 * (both - image))
+        assert image - nothing == pytest.approx(question - nothing) == pytest.approx(-(both - image))
+        [first, *rest] = InterShap()(session)
+        assert np.isnan(first.notes[BLOCK])
+        assert "one answer for the whole block" in first.reasons[BLOCK]
+        assert not any(one.notes for one in rest)
+        [first, *_] = InterShap(absent="absence", absence="black")(session)  # an absent state is no mean of the block
+        assert np.isfinite(first.notes[BLOCK])
 
 
 def test_the_overall_share_averages_signed_terms_first() -> None:

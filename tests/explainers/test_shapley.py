@@ -180,7 +180,22 @@ def test_objects_are_players() -> None:
     )
     [attribution] = PixelShapTokenShap(visual="objects", budget=64)(Session(talker(), [sample]))
     assert attribution.visual[0, 0] == attribution.visual[4, 4] == pytest.approx(0.5)
-    assert attribution.visual[0, 8] == pytest.approx(0)
+    assert attribution.visual[0, 8] == 0
+
+
+def test_the_background_is_no_player_unless_it_is_asked_to_be() -> None:
+    """A model that looks at the background alone: objects must get nothing, and the background must not get a value."""
+    sample = replace(
+        white(), regions=(Region("a", "target", boxes=((0, 0, 4, 4),)), Region("b", "target", boxes=((4, 4, 4, 4),)))
+    )
+    model, _ = world(lambda bright, words: bright[:, 15])  # the last of its 16 cells
+    session = Session(model, [sample], ["yes"])
+    settings: dict[str, object] = {"budget": 64, "compare": "probability", "features": "image"}
+    [objects] = PixelShapTokenShap(visual="objects", **settings)(session)
+    assert not objects.visual.any()
+    [both] = PixelShapTokenShap(visual="objects_and_background", **settings)(session)
+    assert both.visual[0, 0] == pytest.approx(0)
+    assert both.visual[0, 8] == pytest.approx(1)
 
 
 def test_as_released_equals_its_slow_twin() -> None:

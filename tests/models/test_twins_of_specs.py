@@ -12,7 +12,7 @@ from karat.models import load_model
 from karat.models.claims import bar_for
 from karat.models.counterfactual import verdicts
 from karat.probe import Session
-from karat.protocols.grid.yardstick import batch_of
+from karat.protocols.grid.exact_reference import batch_of
 
 PER_BUCKET = 3
 

@@ -52,8 +52,22 @@ def by_hand(model: Any, session: Session, i: int, keep: np.ndarray, n_visual: in
     return out
 
 
+def test_tensors_resample_as_altered_images_do(cnn: Classifier) -> None:
+    many = [
+        replace(one, id=f"{one.id}-{k}", image=np.roll(one.image, 3 * k, axis=1)) for one in samples() for k in range(6)
+    ]
+    session = Session(cnn, many)
+    game = session.game(1, visual=(3, 4), absence=Absence("resample"))
+    keep = random_masks(game, 5)
+    [values] = session.evaluate([(game, keep)])
+    by_hand = [
+        cnn.score(one.altered(keep[:, :12], keep[:, 12:]), [session.targets[1]] * 5) for one in game.setting.each()
+    ]
+    np.testing.assert_allclose(values, np.mean(by_hand, axis=0), atol=1e-5)
+
+
 @pytest.mark.parametrize("absence", ["blur", "black", "grey", "mean", "noise", "white"])
-@pytest.mark.parametrize("visual", [(3, 4), (5, 7), "pixels", "superpixels", "objects"])
+@pytest.mark.parametrize("visual", [(3, 4), (5, 7), "pixels", "superpixels", "objects_and_background"])
 def test_tensors_say_what_altered_images_say(cnn: Classifier, absence: str, visual: Any) -> None:
     session = Session(cnn, samples())
     game = session.game(1, visual=visual, absence=Absence(visual=absence))

@@ -33,8 +33,11 @@ def test_grid_labels_number_the_cells_row_by_row(height: int, width: int, data: 
 def test_visual_players() -> None:
     objects = visual_players("objects", sample())
     labels = objects.labels_of(12, 12)
-    assert objects.count == 3
-    assert (labels[0, 0], labels[3, 3], labels[11, 11]) == (0, 1, 2)  # the later region is on top
+    assert objects.count == 2
+    assert (labels[0, 0], labels[3, 3], labels[11, 11]) == (0, 1, -1)  # the later region is on top, the rest is kept
+    whole = visual_players("objects_and_background", sample())
+    assert whole.count == 3
+    assert whole.labels_of(12, 12)[11, 11] == 2
     assert visual_players("cells", sample()).grid == (3, 3)
     assert visual_players("pixels", sample()).count == 144
     assert visual_players("patches", sample(), (2, 3)).count == 6

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from karat.kernel.errors import Faults, KaratError
 from karat.kernel.registry import build
-from karat.kernel.roles import Benchmark, Dataset, Explainer, HasControls, ModelRecipe, plays
+from karat.kernel.roles import Benchmark, Dataset, Explainer, HasControls, MayHide, ModelRecipe, plays
 from karat.kernel.spec import Component, Spec, read_plain, with_settings
 from karat.models import recipe
 from karat.probe.session import Session
@@ -49,12 +49,34 @@ def resolve(spec: Spec) -> Parts:
     models = _built("model", spec.models, faults)
     datasets = _built("dataset", spec.datasets, faults)
     explainers = _built("explainer", spec.explainers, faults)
+    if spec.absence and not faults:
+        explainers = _built("explainer", _over_absences(spec, explainers, faults), faults)
     if faults:
         raise Faults(spec.name, faults)
     named = {component.name for component in spec.explainers}
     always = [name for name in protocol.controls if name not in named] if plays(protocol, HasControls) else []
     explainers += [build("explainer", name, {}) for name in always]
     return Parts(protocol, models, datasets, explainers)
+
+
+def _over_absences(spec: Spec, explainers: Sequence[object], faults: list[str]) -> list[Component]:
+    """The spec's explainers with a copy in every absent state of each that hides features and names no state itself."""
+    components: list[Component] = []
+    crossed = False
+    for component, explainer in zip(spec.explainers, explainers, strict=True):
+        if not _hides(explainer) or "absence" in component.parameters:
+            components.append(component)
+            continue
+        crossed = True
+        components += [component.model_copy(update={"absence": state}) for state in dict.fromkeys(spec.absence)]
+    if not crossed:
+        faults.append("absence: no explainer of this spec hides features without naming its own absent state.")
+    return components
+
+
+def _hides(explainer: Any) -> bool:
+    named = any(field.name == "absence" for field in fields(explainer))
+    return named and (explainer.hides if plays(explainer, MayHide) else True)
 
 
 _BUILDERS: Mapping[str, Callable[[Component], Any]] = {

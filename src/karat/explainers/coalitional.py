@@ -21,7 +21,7 @@ from karat.kernel.roles import ChecksBudget, plays
 from karat.kernel.target import TargetLike
 from karat.kernel.typing import Map, Space, Values
 from karat.probe import exact
-from karat.probe.absence import Absence, TextAbsence, VisualAbsence
+from karat.probe.absence import Absence, CoalitionAbsence, TextAbsence
 from karat.probe.coalitions import Kind, ModelGame
 from karat.probe.evaluator import Evaluator, Question
 from karat.probe.games import Estimate
@@ -31,7 +31,10 @@ from karat.probe.session import Session
 T = TypeVar("T")
 Floats = npt.NDArray[np.floating[Any]]
 Side = Annotated[int, Ge(1)]
-ImagePlayers = Literal["auto", "patches", "cells", "pixels", "superpixels", "objects"] | tuple[Side, Side]
+ImagePlayers = (
+    Literal["auto", "patches", "cells", "pixels", "superpixels", "objects", "objects_and_background"]
+    | tuple[Side, Side]
+)
 TextPlayers = Literal["words", "phrases"]
 Features = Literal["jointly", "apart", "image", "text"]
 ValueKind = Literal["auto", "probability", "logit", "log_odds"]
@@ -53,7 +56,7 @@ class Coalitional:
 
     visual: ImagePlayers = "auto"
     text: TextPlayers = "words"
-    absence: VisualAbsence = "blur"
+    absence: CoalitionAbsence = "blur"
     text_absence: TextAbsence = "auto"
     value: ValueKind = "probability"
 

@@ -23,12 +23,13 @@ from karat.kernel.card import Card
 from karat.kernel.constraints import checked
 from karat.kernel.errors import BadInput
 from karat.kernel.target import TargetLike, distinct
-from karat.probe.absence import VisualAbsence
+from karat.probe.absence import CoalitionAbsence
 from karat.probe.session import Session
 
 Array = npt.NDArray[np.float64]
 BlockSize = Annotated[int, Ge(2)]
 Absent = Literal["background", "absence"]
+ONE_ANSWER = "one answer for the whole block: InterSHAP over a background is 1/2 there, whatever the model does"
 _card = partial(Card, kind="explainer", needs=frozenset({"text"}), gives=frozenset({"scalar"}))
 
 
@@ -75,16 +76,21 @@ class InterShap:
     `absent`: "background" puts the images or questions of the block in the place of an absent one, "absence" shows
     the state `absence` (4 passes). Blocks are runs of `batch` samples at most; the first sample of each notes the score
     of its block, `BLOCK`. For the score of another set use `intershap` on `values_of`.
+
+    With the block as background, a block to all of which the model gives one answer has no score. Let m be the mean
+    value of that answer over the samples as they are and g its mean over all crossings. v(both) and v(nothing) average
+    to m, v(image) and v(question) to g, so the signed means are 2 (m - g), g - m and g - m: the share is exactly one
+    half whatever the model does, unless it is additive.
     """
 
     absent: Absent = "background"
     batch: BlockSize = 16
     value: ValueKind = "probability"
-    absence: VisualAbsence = "blur"
+    absence: CoalitionAbsence = "blur"
     card: ClassVar[Card] = _card(
         "modality/intershap",
         "the share of this prediction that is interaction of image and question",
-        version=2,
+        version=3,
         range=(0.0, 1.0),
         citation="Wenderoth et al. 2025, Measuring cross-modal interactions (InterSHAP); gridvqax2026 A.3",
         departures="the background is the block, each once, rather than 1000 random draws",
@@ -95,12 +101,19 @@ class InterShap:
     def passes(self) -> int:
         return 4 if self.absent == "absence" else 3 * self.batch - 2
 
+    @property
+    def hides(self) -> bool:
+        return self.absent == "absence"
+
     def __call__(self, session: Session) -> list[Attribution]:
         table, passes = values_of(session, self.absent, self.batch, self.value, self.absence)
         made = [Attribution(scalar=float(s), passes=p) for s, p in zip(intershap(table).local, passes, strict=True)]
         for block in blocks(session, self.batch, self.card.name) if len(made) > 1 else ():
-            overall = intershap(table[block.start : block.stop]).overall
-            made[block.start] = replace(made[block.start], notes={BLOCK: overall})
+            first = made[block.start]
+            if self.absent == "background" and len(distinct(session.targets[i] for i in block)) == 1:
+                made[block.start] = replace(first, notes={BLOCK: np.nan}, reasons={BLOCK: ONE_ANSWER})
+            else:
+                made[block.start] = replace(first, notes={BLOCK: intershap(table[block.start : block.stop]).overall})
         return made
 
 
@@ -158,7 +171,7 @@ def values_of(
     absent: Absent = "background",
     batch: int = 16,
     value: ValueKind = "probability",
-    absence: VisualAbsence = "blur",
+    absence: CoalitionAbsence = "blur",
 ) -> tuple[Array, list[int]]:
     """(N, 4) values of all samples of a session, as `intershap` takes them, and passes per sample."""
     if absent == "background":

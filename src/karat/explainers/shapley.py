@@ -31,7 +31,7 @@ from karat.kernel.constraints import checked
 from karat.kernel.sample import Sample
 from karat.kernel.typing import Keep, Values
 from karat.probe import estimators, exact
-from karat.probe.absence import TextAbsence, VisualAbsence
+from karat.probe.absence import CoalitionAbsence, TextAbsence
 from karat.probe.batcher import Batcher
 from karat.probe.coalitions import ModelGame
 from karat.probe.evaluator import Block, Evaluator, Question
@@ -129,14 +129,15 @@ class Permutation(Coalitional):
 class PixelShapTokenShap(Coalitional):
     """Objects and words valued by how far the model's answer stays the same without them.
 
-    Players are objects (`visual="objects"`) or patches, and words; apart, each under the whole of the other.
+    Players are objects (`visual="objects"`; the background stays, or plays too with "objects_and_background") or
+    patches, and words; apart, each under the whole of the other.
     `compare`: "answer" is the cosine of the word counts of two answers, the one given without some features and the
     one given with all; "probability" is what other explainers ask for. `variant`: "paper" gives Shapley values;
     "released" the mean value with a player less the mean without it, over every leave-one-out and random coalitions,
     shifted so that the least is 0 and scaled to add up to 1. Other parameters: `KernelShap`.
     """
 
-    absence: VisualAbsence = "black"
+    absence: CoalitionAbsence = "black"
     text_absence: TextAbsence = "delete"
     budget: Budget = 1000
     features: Features = "apart"
@@ -197,14 +198,16 @@ def answer_likeness(session: Session, games: Sequence[ModelGame]) -> Evaluator:
 
     def values(blocks: Sequence[Block]) -> Values:
         samples: list[Sample] = []
-        targets: list[str] = []
+        targets: list[tuple[str, int]] = []  # and how many altered samples in a row a value is the mean of
         for block in blocks:
             setting = games[block.game].setting
-            samples += setting.altered(block.visual_keep, block.text_keep)
+            altered = [one.altered(block.visual_keep, block.text_keep) for one in setting.each()]
             text = setting.target if isinstance(setting.target, str) else setting.target.text
-            targets += [text] * len(block.visual_keep)
-        answers = session.model.answer(samples)
-        return np.array([cosine(answer, target) for answer, target in zip(answers, targets, strict=True)])
+            for draws in zip(*altered, strict=True):
+                samples += draws
+                targets.append((text, len(draws)))
+        answers = iter(session.model.answer(samples))
+        return np.array([np.mean([cosine(next(answers), text) for _ in range(draws)]) for text, draws in targets])
 
     shapes = [(game.n_visual, game.n_text) for game in games]
     return Evaluator(values, shapes, Batcher(session.batch_size, passes=session.cost.passes))

@@ -23,7 +23,8 @@ class Attribution:
     `space` says what a map cell is, `signed` whether negative values mean "speaks against"; `passes` counts the
     forward passes it took. `standard_error` has the shape of the part it belongs to: the pairs, else the map, else the
     words, else the scalar; `words_error` is that of the words where the map has one of its own.
-    `notes` are numbers that a method reports about its own map, such as the relevance that was lost on the way.
+    `notes` are numbers that a method reports about its own map, such as the relevance that was lost on the way;
+    `reasons` says, by its name, why a note has no number (NaN).
     """
 
     visual: Map | None = None
@@ -36,6 +37,7 @@ class Attribution:
     standard_error: Floats | None = None
     words_error: Floats | None = None
     notes: Mapping[str, float] = field(default_factory=dict)
+    reasons: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.visual is not None and self.visual.ndim != 2:

@@ -7,12 +7,13 @@ from typing import Literal, get_args
 
 from karat.kernel.finding import Finding
 
-Agreement = Literal["agree", "disagree", "cannot tell"]
+Agreement = Literal["agree", "disagree", "cannot tell", "depends on absence"]
 
 
 @dataclass(frozen=True)
 class Claim:
-    """`verdict` follows from intervals: where an interval does not decide, it is "cannot tell". `because` says why."""
+    """`verdict` follows from intervals: where an interval does not decide, it is "cannot tell"; where it flips with the
+    absent state of what was hidden, "depends on absence". `because` says why."""
 
     text: str
     where: str  # "Table 5", "section 5.2"
@@ -30,8 +31,9 @@ class Comparison:
     tables: tuple[Finding, ...] = ()
 
     def counts(self) -> dict[str, int]:
-        """How many claims have each verdict."""
-        return {verdict: sum(claim.verdict == verdict for claim in self.claims) for verdict in get_args(Agreement)}
+        """How many claims have each verdict; of dependence on absence only where there is any."""
+        counts = {verdict: sum(claim.verdict == verdict for claim in self.claims) for verdict in get_args(Agreement)}
+        return {verdict: n for verdict, n in counts.items() if n or verdict != "depends on absence"}
 
     def findings(self, section: str) -> list[Finding]:
         """The same as findings, for a page: one table of claims, then the tables."""

@@ -98,6 +98,13 @@ class ChecksBudget(Protocol):
     def refuses(self, n_visual: int, n_text: int, /) -> str | None: ...
 
 
+class MayHide(Protocol):
+    """An explainer with a parameter `absence` that it does not always use: `hides` says whether it does."""
+
+    @property
+    def hides(self) -> bool: ...
+
+
 class Benchmark(Protocol[S_contra]):
     """A protocol of the papers: turns attributions into rows. (`Protocol` is taken by Python's own.)"""
 

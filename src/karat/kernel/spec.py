@@ -59,6 +59,7 @@ def _listed(value: Any) -> Any:
 
 One = Annotated[Component, BeforeValidator(_named)]
 Many = Annotated[list[Component], BeforeValidator(_listed), Field(min_length=1)]
+States = Annotated[list[str], BeforeValidator(lambda value: [value] if isinstance(value, str) else value)]
 
 
 class Spec(BaseModel):
@@ -73,6 +74,7 @@ class Spec(BaseModel):
     models: Many
     datasets: Many
     explainers: Many
+    absence: States = []  # absent states: every explainer that hides features runs in each, unless it names its own
     skip: list[Skip] = []
     seed: int = Field(default=0, ge=0)
     shard_size: int = Field(default=64, ge=1)

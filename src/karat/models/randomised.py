@@ -16,13 +16,6 @@ from karat.kernel.typing import Scalar
 from karat.models.torch_model import TorchModel
 
 How = Literal["cascading", "independent"]
-_MARK = " randomised ("
-
-
-def intact(label: str) -> str | None:
-    """The label of the model that a randomised one was made from; None for one that is whole."""
-    base, mark, _ = label.partition(_MARK)
-    return base if mark else None
 
 
 @dataclass(frozen=True)
@@ -59,7 +52,7 @@ class Randomised:
 
     @property
     def label(self) -> str:
-        return f"{self._recipe.label}{_MARK}{self.how} {self.share:g})"
+        return f"{self._recipe.label} randomised ({self.how} {self.share:g})"
 
     @property
     def facts(self) -> dict[str, Scalar]:

@@ -8,10 +8,10 @@ once, however many texts go with it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +22,8 @@ from karat.kernel.sample import Sample
 from karat.kernel.target import TargetLike
 from karat.kernel.typing import Keep, Values
 from karat.models.torch_model import ReusesImage, TorchModel
-from karat.probe.absence import Absence
+from karat.probe.absence import DRAWS, Absence
+from karat.probe.batcher import Passes
 from karat.probe.evaluator import Block
 from karat.probe.games import Game, ValueFunction
 from karat.probe.players import TextPlayers, VisualPlayers
@@ -45,6 +46,9 @@ class FadedBlock(NamedTuple):
         return len(self.shades)
 
 
+B = TypeVar("B", Block, FadedBlock)
+
+
 @dataclass(frozen=True, eq=False)
 class Setting:
     """One game: a sample, the answer that is valued, who plays, and what absence means."""
@@ -55,6 +59,10 @@ class Setting:
     text: TextPlayers
     absence: Absence
     kind: Kind = "probability"
+
+    def each(self) -> list[Setting]:
+        """The settings whose values are averaged: this one, or one for each image that cells are resampled from."""
+        return [replace(self, absence=absence) for absence in self.absence.each()]
 
     def altered(self, visual_keep: Keep, text_keep: Keep) -> list[Sample]:
         """The samples that coalitions (m, players) stand for."""
@@ -114,6 +122,8 @@ class ModelGames:
     settings: list[Setting] = field(default_factory=list)
     shapes: list[tuple[int, int]] = field(default_factory=list)  # (n_visual, n_text) of each game
     images: ImagePasses = field(default_factory=ImagePasses)
+    passes: Passes = field(default_factory=Passes)
+    draws: dict[int, list[int]] = field(default_factory=dict)  # of games that resample: the games that are averaged
     _masked_inputs: dict[int, MaskedInputs] = field(default_factory=dict, repr=False)
     _pictures: dict[tuple[object, ...], int] = field(default_factory=dict, repr=False)
 
@@ -130,6 +140,13 @@ class ModelGames:
     def add(self, setting: Setting) -> int:
         if setting.visual.count + setting.text.count == 0:
             raise BadInput(f"a game on sample {setting.sample.id} has no players: give visual or text players.")
+        if setting.absence.draws:
+            index = self._append(setting)
+            self.draws[index] = [self._append(one) for one in setting.each()]
+            return index
+        return self._append(setting)
+
+    def _append(self, setting: Setting) -> int:
         self.settings.append(setting)
         self.shapes.append((setting.visual.count, setting.text.count))
         return len(self.settings) - 1
@@ -155,7 +172,29 @@ class ModelGames:
         return ImageMemory()
 
     def values(self, blocks: Sequence[Block]) -> Values:
-        """Values of all coalitions of the blocks, in order: one batch for the model."""
+        """Values of all coalitions of the blocks, in order: one batch for the model, or one for each draw."""
+        return self._over_draws(blocks, self._values)
+
+    def faded_values(self, blocks: Sequence[FadedBlock]) -> Values:
+        """Values of all soft masks of the blocks, in order: one batch for the model, or one for each draw."""
+        return self._over_draws(blocks, self._faded_values)
+
+    def _over_draws(self, blocks: Sequence[B], values: Callable[[Sequence[B]], Values]) -> Values:
+        """Blocks of games that resample have the mean over their draws; the others are valued once."""
+        drawn = np.array([block.game in self.draws for block in blocks for _ in range(block.rows)], dtype=np.bool_)
+        if not drawn.any():
+            return values(blocks)
+        result = np.zeros(len(drawn))
+        if plain := [block for block in blocks if block.game not in self.draws]:
+            result[~drawn] = values(plain)
+        resampled = [block for block in blocks if block.game in self.draws]
+        for k in range(DRAWS):
+            result[drawn] += values([block._replace(game=self.draws[block.game][k]) for block in resampled]) / DRAWS
+        more = (DRAWS - 1) * int(drawn.sum())
+        self.passes.requested, self.passes.made = self.passes.requested + more, self.passes.made + more
+        return result
+
+    def _values(self, blocks: Sequence[Block]) -> Values:
         if self.inside is not None:
             from karat.probe.masked_inputs import coalition_values
 
@@ -164,8 +203,7 @@ class ModelGames:
             blocks, [self.settings[block.game].altered(block.visual_keep, block.text_keep) for block in blocks]
         )
 
-    def faded_values(self, blocks: Sequence[FadedBlock]) -> Values:
-        """Values of all soft masks of the blocks, in order: one batch for the model."""
+    def _faded_values(self, blocks: Sequence[FadedBlock]) -> Values:
         if self.inside is not None:
             from karat.probe.masked_inputs import faded_values
 

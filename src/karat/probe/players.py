@@ -18,7 +18,7 @@ from karat.kernel.typing import Image
 Labels = npt.NDArray[np.int64]  # (H, W): the player of each pixel, -1 = belongs to none and is always kept
 VisualSpec = str | tuple[int, int] | Labels | None
 TextSpec = str | Sequence[Sequence[int]] | None
-VISUAL = ("patches", "cells", "pixels", "superpixels", "objects")
+VISUAL = ("patches", "cells", "pixels", "superpixels", "objects", "objects_and_background")
 TEXT = ("words", "phrases", "tokens")
 
 
@@ -70,8 +70,8 @@ def visual_players(spec: VisualSpec, sample: Sample, patches: tuple[int, int] | 
     """Players from a name, a grid (rows, columns), or a label map; `patches` is the model's own grid, where it has one.
 
     - "patches": the model's patches. "cells": the cells of a grid-world scene (boxes of its regions set the size).
-    - "pixels": every pixel. "superpixels": SLIC, about 50. "objects": one player per region, the later on top, and the
-      rest of the image is the last player.
+    - "pixels": every pixel. "superpixels": SLIC, about 50. "objects": one player per region, the later on top; the
+      rest of the image is always kept. "objects_and_background": the rest is the last player.
     """
     height, width = sample.size
     if spec is None:
@@ -91,13 +91,14 @@ def visual_players(spec: VisualSpec, sample: Sample, patches: tuple[int, int] | 
         return VisualPlayers((height // side) * (width // side), grid=(height // side, width // side))
     if spec == "superpixels":
         return _of_labels(superpixels(sample.image), sample)
-    if spec == "objects":
+    if spec in ("objects", "objects_and_background"):
         if not sample.regions:
             raise BadInput(f"sample {sample.id} has no regions, so it has no objects to play with.")
-        labels = np.full((height, width), len(sample.regions))
+        background = spec == "objects_and_background"
+        labels = np.full((height, width), len(sample.regions) if background else -1)
         for number, region in enumerate(sample.regions):
             labels[region.mask(height, width)] = number
-        return VisualPlayers(len(sample.regions) + 1, labels=labels)
+        return VisualPlayers(len(sample.regions) + background, labels=labels)
     raise BadInput(f"visual players are {', '.join(VISUAL)}, (rows, columns), a label map or None; got {spec!r}.")
 
 

@@ -230,8 +230,8 @@ class Session:
 
         Args:
             i: position of the sample.
-            visual: "patches", "cells", "pixels", "superpixels", "objects", (rows, columns), a label map (H, W) or None
-                (see `karat.probe.players`).
+            visual: "patches", "cells", "pixels", "superpixels", "objects", "objects_and_background", (rows, columns), a
+                label map (H, W) or None (see `karat.probe.players`).
             text: "words", "phrases", "tokens", groups of word positions or None.
             absence: what an absent feature looks like; by default `Absence()`.
             value: "probability", "logit" or "log_odds" of the target.
@@ -241,7 +241,7 @@ class Session:
         Returns:
             A `ModelGame`: a `Game` that goes through the session's batches and memory.
         """
-        absence = absence or Absence()
+        absence = (absence or Absence()).drawn(self.samples[i], self.samples)
         asker = i if question is None else question
         sample = self.samples[i]
         if asker != i:  # keeps the id of its image: features of the image are shared by it
@@ -315,7 +315,7 @@ class Session:
     @cached_property
     def games(self) -> ModelGames:
         """All games asked for so far, by index."""
-        return ModelGames(self.model, images=self.cost.images)
+        return ModelGames(self.model, images=self.cost.images, passes=self.cost.passes)
 
     def _one_each(self, targets: Sequence[TargetLike]) -> tuple[TargetLike, ...]:
         if len(targets) != len(self.samples):

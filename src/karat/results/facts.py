@@ -24,7 +24,7 @@ Parts = Mapping[str, Mapping[str, Mapping[str, Scalar]]]
 _ALWAYS = {
     "model": ("name", "family", "mechanism"),
     "dataset": ("name", "family"),
-    "explainer": ("name", "family", "is_control"),
+    "explainer": ("name", "family", "is_control", "absence", "value"),
 }
 
 

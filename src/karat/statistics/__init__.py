@@ -29,6 +29,7 @@ from karat.statistics.ranks import (
 from karat.statistics.sequential import Race, anytime_interval, race
 from karat.statistics.trend import Trend, jonckheere, page
 from karat.statistics.variance import EtaSquared, eta_squared, variance_partition
+from karat.statistics.wins import paired_wins
 
 __all__ = [
     "Estimate",
@@ -63,6 +64,7 @@ __all__ = [
     "page",
     "paired_difference",
     "paired_power",
+    "paired_wins",
     "pareto",
     "race",
     "rank_intervals",

@@ -10,16 +10,17 @@ import pytest
 
 from karat.engine.run import run
 from karat.kernel.spec import Spec
-from karat.protocols.audit.ladder import ORACLE, RANDOM, SWAPS, Trial, order, trials
+from karat.protocols.audit.ladder import RANDOM, SWAPS, Trial, order, trials
 from karat.protocols.audit.shuffled import noticed
 from karat.protocols.audit.trust import trust
+from karat.protocols.common.controls import ORACLE
 
 N = 40
 
 
-def _trial(values: dict[str, np.ndarray], metric: str = "m", model: str = "twin") -> Trial:
+def _trial(values: dict[str, np.ndarray], metric: str = "m", model: str = "twin", whole: str | None = None) -> Trial:
     index = pd.MultiIndex.from_product([["d"], range(N)], names=["dataset", "sample"])
-    return Trial(metric, model, pd.DataFrame(values, index=index))
+    return Trial(metric, model, pd.DataFrame(values, index=index), whole)
 
 
 def _falling(slope: float, noise: float, seed: int = 0) -> dict[str, np.ndarray]:
@@ -87,17 +88,17 @@ def test_blind_on_one_model_is_said_although_another_is_fine() -> None:
 def test_shuffled_weights_are_noticed_by_a_metric_that_looks() -> None:
     whole = {ORACLE: np.linspace(0.8, 0.9, N), RANDOM: np.linspace(0.1, 0.2, N)}
     same = {ORACLE: np.linspace(0.1, 0.2, N), RANDOM: np.linspace(0.1, 0.2, N)}
-    shuffled = "twin randomised (cascading 1)"
+    shuffled = "any name"  # what it was made from is a fact, not part of its label
     trials_ = [
         _trial(whole, "looks"),
-        _trial(same, "looks", shuffled),
+        _trial(same, "looks", shuffled, "twin"),
         _trial(whole, "map"),
-        _trial(whole, "map", shuffled),
+        _trial(whole, "map", shuffled, "twin"),
     ]
     [told] = noticed(trials_)
     assert [(row[0], row[1], row[4]) for row in told.rows] == [("looks", shuffled, "yes"), ("map", shuffled, "no")]
     assert noticed([_trial(whole, "looks")]) == []
-    assert noticed([_trial(same, "dull"), _trial(same, "dull", shuffled)]) == []  # it saw nothing before either
+    assert noticed([_trial(same, "dull"), _trial(same, "dull", shuffled, "twin")]) == []  # it saw nothing before either
 
 
 def test_lower_is_better_is_turned_round() -> None:
@@ -113,14 +114,14 @@ def test_a_small_run_concludes(tmp_path: Path) -> None:
     rungs = [{"name": "control/degraded", "how": "swap", "level": level} for level in (0.3, 0.6)]
     spec = {
         "protocol": {"name": "audit", "steps": 3},
-        "models": ["gridprog.pure"],
+        "models": ["gridprog.pure", {"name": "randomised", "of": "gridprog.pure"}],
         "datasets": [{"name": "grid", "buckets": ["D2_M_F0_d0.3"], "per_bucket": 6}],
         "explainers": [*names, *rungs, {"name": "control/degraded", "how": "other_twin"}],
         "batch_size": 6,
     }
     finished = run(Spec.parse(spec), tmp_path, workers=0)
     assert not (finished.scores()["status"] == "failure").any()
-    verdict, ladder, fooled, models, agreement = finished.findings()
+    verdict, ladder, fooled, models, noticed_, agreement = finished.findings()
     by_metric = {row[0]: dict(zip(verdict.columns, row, strict=True)) for row in verdict.rows}
     assert by_metric["own_mass"]["tau"] == 1.0
     assert by_metric["own_mass"]["own reasons"] == "yes"
@@ -128,5 +129,7 @@ def test_a_small_run_concludes(tmp_path: Path) -> None:
     assert len(verdict.sentences) == len(verdict.rows)
     assert {figure.kind for figure in ladder.figures} == {"lines"}
     assert fooled.columns[2:] == ("edges", "other_twin", "uniform")
-    assert models.columns == ("metric", "gridprog.pure")
+    assert models.columns[:2] == ("metric", "gridprog.pure")
+    assert {row[1] for row in noticed_.rows} == {"gridprog.pure randomised (cascading 1)"}
+    assert {row[2] for row in ladder.rows} == {"gridprog.pure"}
     assert agreement.figures[0].kind == "grid"

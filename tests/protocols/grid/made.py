@@ -22,7 +22,10 @@ def made(
     family: str = "t",
     right: float = 1.0,
 ) -> pd.DataFrame:
-    """Both twins on both modes. Answers follow the twin's mechanism on the first `right` share of samples."""
+    """Both twins on both modes. Answers follow the twin's mechanism on the first `right` share of samples.
+
+    An explainer is a registered name, with parameters in brackets after it: `interaction/dime(part=uc)`.
+    """
     rows = []
     for mode in ("pure", "spur"):
         for name in buckets:
@@ -32,7 +35,7 @@ def made(
             for twin, own in (("pure", known.truth), ("spur", known.shortcut)):
                 for i in range(n):
                     common = {
-                        "model": f"{family}.{twin}", "sample": f"{mode}/{name}/{i}",
+                        **of_model(family, twin), "sample": f"{mode}/{name}/{i}",
                         "answer": own[i] if i < right * n else "nonsense", "expected": known.truth[i],
                         "status": "score", "meta.mode": mode, "meta.bucket": name, "meta.preset": "certified",
                         "meta.seed": 0, "meta.index": i, "meta.form": bucket.form, "meta.qtype": bucket.qtype,
@@ -42,9 +45,28 @@ def made(
                         for metric, value in metrics.items():
                             found = value(f"{metric} {name}", twin, mode, i)
                             reason = WITHIN if np.isnan(found) else ""
-                            rows.append({**common, "explainer": explainer, "metric": metric, "value": found,
+                            rows.append({**common, **of_explainer(explainer), "metric": metric, "value": found,
                                          "reason": reason})  # fmt: skip
     return pd.DataFrame(rows)
+
+
+def of_model(family: str, twin: str, **facts: object) -> dict[str, object]:
+    """The columns that a run has of a model; `dose(0.5)` is a dosed twin."""
+    mechanism = {"pure": "reasons", "spur": "matches_words"}.get(twin, "mixed")
+    dose = float(twin[5:-1]) if twin.startswith("dose(") else float("nan")
+    variant = "dose" if twin.startswith("dose(") else twin
+    seed = f" (seed {facts['seed']})" if "seed" in facts else ""
+    columns = {"family": family, "mechanism": mechanism, "variant": variant, "dose": dose, **facts}
+    return {"model": f"{family}.{twin}{seed}", **{f"model.{name}": value for name, value in columns.items()}}
+
+
+def of_explainer(label: str) -> dict[str, object]:
+    """The columns that a run has of an explainer."""
+    name, _, rest = label.partition("(")
+    given = dict(part.split("=") for part in rest.rstrip(")").split(", ") if part)
+    parameters: dict[str, object] = {"absence": None, "value": "auto", "part": "mi", **given}
+    return {"explainer": label, "explainer.name": name, "explainer.is_control": name.startswith("control/"),
+            **{f"explainer.{key}": value for key, value in parameters.items()}}  # fmt: skip
 
 
 def noise(mean: float = 0.5, spread: float = 0.05, seed: int = 0) -> Made:

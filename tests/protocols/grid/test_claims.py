@@ -6,25 +6,12 @@ import pandas as pd
 import pytest
 
 from karat.protocols.common.published import load
+from karat.protocols.grid.analysis import share
 from karat.protocols.grid.claims import compare
-from karat.protocols.grid.judging import above, below, same, share
-from karat.statistics import Estimate
 from tests.protocols.grid.made import made, noise, per_twin
 
 SHOWN = {"MultiSHAP": "interaction/multishap(budget=9)", "MultiViz": "interaction/multiviz", "DIME": "interaction/dime"}
 BUCKETS = ("D1_A_F0_d0.3", "D1_A_F1_d0.7", "D2_M_F0_d0.3", "D2_M_F0_d0.7", "D2_M_F1_d0.3", "D3_M_F0_d0.3")
-
-
-def estimate(low: float, high: float) -> Estimate:
-    return Estimate((low + high) / 2, 0.1, low, high, 10, 0)
-
-
-def test_an_interval_that_does_not_decide_decides_nothing() -> None:
-    three = [estimate(*i) for i in ((0.1, 0.2), (-0.2, -0.1), (-0.1, 0.1))]
-    assert [above(one) for one in three] == ["agree", "disagree", "cannot tell"]
-    assert [below(one) for one in three] == ["disagree", "agree", "cannot tell"]
-    told = [same(estimate(*i), 0.05) for i in ((-0.01, 0.02), (0.06, 0.1), (-0.2, -0.1), (-0.1, 0.1), (0.01, 0.08))]
-    assert told == ["agree", "disagree", "disagree", "cannot tell", "cannot tell"]
 
 
 def test_a_share_of_all_is_not_certain() -> None:
@@ -107,7 +94,7 @@ def test_tables_stand_beside_each_other(scores: pd.DataFrame) -> None:
 
 def test_without_twins_nothing_can_be_told() -> None:
     frame = made({"x": {"mass": noise()}}, n=1)
-    frame["model"] = "mine"
+    frame["model"], frame["model.mechanism"] = "mine", None
     found = compare(frame)
     [claim] = found.claims
     assert claim.verdict == "cannot tell"
@@ -121,7 +108,7 @@ def test_without_twins_nothing_can_be_told() -> None:
 
 
 def test_every_family_says_what_it_says(scores: pd.DataFrame) -> None:
-    other = scores.assign(model=scores["model"].str.replace("gridnet", "gridprog"))
+    other = scores.assign(model=scores["model"].str.replace("gridnet", "gridprog"), **{"model.family": "gridprog"})
     other.loc[other["metric"] == "iou", "value"] = 0.3
     found = compare(pd.concat([other, scores], ignore_index=True))
     assert found.claims[0].ours.count("gridnet") == 1  # nearest to the paper's

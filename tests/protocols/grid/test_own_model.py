@@ -114,4 +114,4 @@ def test_the_shipped_vlm_twins_are_what_they_say(tmp_path: Path) -> None:
     findings = run(spec, tmp_path, workers=0).findings()
     assert findings[0].title == "Which twin made this explanation?"
     oracle = next(row for row in findings[0].rows if row[1] == "control/oracle")
-    assert oracle[2] == 1.0
+    assert dict(zip(findings[0].columns, oracle, strict=True))["directed"] == 1.0

@@ -15,7 +15,7 @@ from karat.kernel.row import NotApplicable, Score
 from karat.kernel.sample import Sample
 from karat.probe.session import Session
 from karat.protocols.grid import Grid
-from karat.protocols.grid.mechanism import mechanism_answer
+from karat.protocols.grid.readings import mechanism_answer
 
 
 @dataclass(frozen=True)
@@ -75,6 +75,8 @@ def test_numbers_and_blocks() -> None:
     assert "not the first sample" in block[1].reason
     assert "not defined" in block[2].reason
     assert "mixes buckets" in block[3].reason  # from sample 3 to 5, over two buckets
+    told = [Attribution(scalar=0.0, notes={BLOCK: float("nan")}, reasons={BLOCK: "one answer"}), *given[1:2]]
+    assert Grid().score(Session(model, samples[:2]), told)["block_interaction"][0] == NotApplicable("one answer")
     plain = Grid().score(Session(model, samples[:1]), [Attribution(np.ones((2, 2)))])
     assert plain["block_interaction"][0] == NotApplicable("the method has no blocks")
     assert plain["interaction"][0] == NotApplicable("the method gives no number")

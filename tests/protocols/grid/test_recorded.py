@@ -25,7 +25,7 @@ def test_kept_blocks_are_whole() -> None:
         for row in finding.rows
     }
     scores = run.scores()
-    kept = compare(scores[scores["model"].str.startswith("gridnet.")])
+    kept = compare(scores[scores["model.family"] == "gridnet"])
     found = [claim for claim in kept.claims if claim.text.startswith(OF_BLOCKS)]
     assert len(found) == 5
     for claim in found:

@@ -25,7 +25,7 @@ from karat.kernel.card import Card
 from karat.kernel.constraints import checked
 from karat.kernel.target import TargetLike
 from karat.kernel.typing import Keep
-from karat.probe.absence import VisualAbsence
+from karat.probe.absence import CoalitionAbsence
 from karat.probe.coalitions import ModelGame
 from karat.probe.players import VisualSpec, visual_players
 from karat.probe.session import Session
@@ -51,7 +51,7 @@ class Dime(Coalitional):
     """
 
     visual: ImagePlayers = "superpixels"
-    absence: VisualAbsence = "black"
+    absence: CoalitionAbsence = "black"
     value: ValueKind = "auto"
     part: Literal["mi", "uc"] = "mi"
     alterations: Annotated[int, Ge(1)] = 100

@@ -29,7 +29,7 @@ from karat.explainers.interaction import estimators
 from karat.kernel.attribution import Attribution
 from karat.kernel.card import Card
 from karat.kernel.constraints import checked
-from karat.probe.absence import TextAbsence, VisualAbsence
+from karat.probe.absence import CoalitionAbsence, TextAbsence
 from karat.probe.coalitions import ModelGame
 from karat.probe.evaluator import Question
 from karat.probe.games import Estimate
@@ -101,7 +101,7 @@ class MultiShap(PairIndex):
     "absolute" size, and a word's likewise.
     """
 
-    absence: VisualAbsence = "grey"
+    absence: CoalitionAbsence = "grey"
     text_absence: TextAbsence = "delete"
     estimator: Literal["switching", "regression"] = "switching"
     variant: Literal["paper", "released"] = "paper"

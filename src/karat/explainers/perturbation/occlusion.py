@@ -15,7 +15,7 @@ from karat.kernel.card import Card
 from karat.kernel.constraints import checked
 from karat.kernel.errors import BadInput
 from karat.kernel.typing import Keep, Values
-from karat.probe.absence import Absence, VisualAbsence
+from karat.probe.absence import Absence, CoalitionAbsence
 from karat.probe.evaluator import Question
 from karat.probe.session import Session
 
@@ -61,7 +61,7 @@ class Occlusion:
 
     cells: Annotated[int, Ge(1)] = 14
     window: Annotated[int, Ge(1)] = 3
-    absence: VisualAbsence = "grey"
+    absence: CoalitionAbsence = "grey"
     value: ValueKind = "probability"
     text: TextPlayers = "words"
     card: ClassVar[Card] = _card(

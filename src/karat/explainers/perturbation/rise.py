@@ -15,7 +15,7 @@ from karat.kernel.attribution import Attribution
 from karat.kernel.card import Card
 from karat.kernel.constraints import checked
 from karat.kernel.typing import Keep, Values
-from karat.probe.absence import Absence, TextAbsence, VisualAbsence
+from karat.probe.absence import Absence, CoalitionAbsence, TextAbsence
 from karat.probe.batcher import RowQuestion
 from karat.probe.coalitions import ModelGame, Shades
 from karat.probe.evaluator import ask
@@ -46,7 +46,7 @@ class Rise:
     cells: Annotated[int, Ge(1)] = 7
     keep: Annotated[float, Gt(0), Lt(1)] = 0.5
     word_masks: Annotated[int, Ge(0)] = 256
-    absence: VisualAbsence = "black"
+    absence: CoalitionAbsence = "black"
     text_absence: TextAbsence = "auto"
     value: ValueKind = "probability"
     card: ClassVar[Card] = Card(

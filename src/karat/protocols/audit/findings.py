@@ -11,28 +11,32 @@ import pandas as pd
 from karat.kernel.card import Direction
 from karat.kernel.finding import Figure, Finding, Series
 from karat.kernel.identity import generator
+from karat.kernel.roles import Results
 from karat.kernel.typing import Scalar
-from karat.models.randomised import intact
-from karat.protocols.audit.ladder import LEVELS, ORACLE, RANDOM, RUNGS, SWAPS, Trial, order, trials
+from karat.models.randomised import Randomised
+from karat.protocols.audit.ladder import LEVELS, RANDOM, RUNGS, SWAPS, Trial, order, trials
 from karat.protocols.audit.shuffled import noticed
 from karat.protocols.audit.trust import FOOLED, Trust, trust
-from karat.results.run import Run
+from karat.protocols.common.controls import ORACLE
+from karat.results.facts import parts_of
 from karat.statistics.agreement import agreement_matrix
 
 LADDER, AGREEMENT = "The ladder", "Who agrees with whom"
 
 
-def findings(run: Run) -> list[Finding]:
+def findings(run: Results) -> list[Finding]:
     """The verdict first, then what it rests on."""
     directions: dict[str, Direction] = {name: card["direction"] for name, card in run.manifest["scores"].items()}
     scores = run.scores()
-    found = trials(scores, directions)
-    if not found:
+    models = parts_of(run.manifest)["model"]
+    shuffled = {name: str(facts["of"]) for name, facts in models.items() if facts["name"] == Randomised.card.name}
+    every = trials(scores, directions, shuffled)
+    if not every:
         return []
-    known = [trial for trial in found if not intact(trial.model)]  # of shuffled weights nothing true is known
+    known = [trial for trial in every if trial.whole is None]  # of shuffled weights nothing true is known
     judged = [trust(list(group)) for _, group in groupby(known, key=lambda trial: trial.metric)]
-    told = [_verdict(judged), _ladder(known)] if known else []
-    return [*told, _fooled(found), _models(found), *noticed(found), *_agreement(scores, directions)]
+    worth = [_verdict(judged), _ladder(known)] if known else []
+    return [*worth, _fooled(every), _models(every), *noticed(every), *_agreement(scores, directions)]
 
 
 def _verdict(judged: Sequence[Trust]) -> Finding:
@@ -44,8 +48,8 @@ def _verdict(judged: Sequence[Trust]) -> Finding:
             None if t.orders is None else t.orders.high,
             None if t.mass is None else t.mass.tau,
             "-" if t.sees is None else f"{100 * t.sees:.0f} % swapped",
-            _said(t.own_reasons),
-            _said(t.reads_words),
+            _yes_or_no(t.own_reasons),
+            _yes_or_no(t.reads_words),
             ", ".join(_short(name) for name in t.fooled_by) or "-",
             ", ".join((*t.blind_on, *(f"{m} (backwards)" for m in t.backwards_on))) or "-",
         )
@@ -212,7 +216,7 @@ def _reversals(matrix: pd.DataFrame) -> list[str]:
     return [f"Ranking reversals (pixelrules2024): {len(turned)} pairs, such as {', '.join(turned[:3])}."]
 
 
-def _said(value: bool | None) -> str:
+def _yes_or_no(value: bool | None) -> str:
     return "-" if value is None else "yes" if value else "no"
 
 

@@ -12,25 +12,32 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from karat.explainers.control import Degraded
 from karat.kernel.card import Direction
 from karat.kernel.identity import generator
+from karat.kernel.registry import label
+from karat.protocols.common.controls import NOISE, ORACLE
 from karat.statistics.bootstrap import cluster_sums, interval, mean_draws
 from karat.statistics.power import paired_power
 
-ORACLE, RANDOM = "control/oracle", "control/random"
+RANDOM = NOISE
 LEVELS = tuple(round(0.1 * k, 1) for k in range(1, 10))
-RUNGS = (ORACLE, *(f"control/noise({level:g})" for level in LEVELS), RANDOM)
-SWAPS = (ORACLE, *(f"control/swap({level:g})" for level in LEVELS), RANDOM)
+RUNGS = (ORACLE, *(label(Degraded("noise", level)) for level in LEVELS), RANDOM)
+SWAPS = (ORACLE, *(label(Degraded("swap", level)) for level in LEVELS), RANDOM)
 POWER = 0.8
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One metric on one model: `table` (samples × explainers) holds values of which higher is better."""
+    """One metric on one model: `table` (samples × explainers) holds values of which higher is better.
+
+    `whole` is the label of the model as it was, where its weights were shuffled.
+    """
 
     metric: str
     model: str
     table: pd.DataFrame
+    whole: str | None = None
 
     def columns(self, names: Sequence[str]) -> np.ndarray:
         """(samples, names) without samples that lack one of them."""
@@ -56,22 +63,27 @@ class Trial:
         three = self.columns([explainer, RANDOM, ORACLE])
         if not len(three):
             return np.nan
-        shown, low, high = three.mean(axis=0)
-        return float((shown - low) / (high - low)) if high != low else np.nan
+        mean, low, high = three.mean(axis=0)
+        return float((mean - low) / (high - low)) if high != low else np.nan
 
 
-def trials(scores: pd.DataFrame, directions: Mapping[str, Direction]) -> list[Trial]:
-    """Every metric that has a better and a worse, on every model of the run."""
-    found = []
+def trials(
+    scores: pd.DataFrame, directions: Mapping[str, Direction], shuffled: Mapping[str, str] | None = None
+) -> list[Trial]:
+    """Every metric that has a better and a worse, on every model of the run; `shuffled` has the model that each with
+    shuffled weights was made from."""
+    every = []
+    whole = shuffled or {}
     for (metric, model), rows in scores.groupby(["metric", "model"], sort=True):
         direction = directions.get(str(metric), "none")
         if direction == "none":
             continue
         table = rows.pivot_table(index=["dataset", "sample"], columns="explainer", values="value", dropna=True)
         if not table.empty:
-            found.append(Trial(str(metric), str(model), table if direction == "higher" else -table))
+            better = table if direction == "higher" else -table
+            every.append(Trial(str(metric), str(model), better, whole.get(str(model))))
     order = {metric: at for at, metric in enumerate(directions)}
-    return sorted(found, key=lambda trial: (order[trial.metric], trial.model))
+    return sorted(every, key=lambda trial: (order[trial.metric], trial.model))
 
 
 @dataclass(frozen=True)
@@ -105,7 +117,7 @@ def order(trial: Trial, rungs: Sequence[str] = RUNGS, resamples: int = 1000) -> 
     for rung in there[1:-1]:
         gap = trial.gap(there[0], rung)
         if len(gap) > 1 and gap.mean() > 0 and paired_power(gap.mean(), gap.std(ddof=1), len(gap)) >= POWER:
-            sees = float(rung[rung.index("(") + 1 : -1])
+            sees = LEVELS[rungs.index(rung) - 1]
             break
     return Order(tau, low, high, int(falls.sum()), len(falls), sees, len(values))
 

@@ -5,28 +5,30 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from karat.kernel.finding import Finding
-from karat.models.randomised import intact
-from karat.protocols.audit.ladder import ORACLE, RANDOM, Trial
+from karat.protocols.audit.ladder import RANDOM, Trial
 from karat.protocols.audit.trust import FOOLED, sign
+from karat.protocols.common.controls import ORACLE
 
 
-def noticed(found: Sequence[Trial]) -> list[Finding]:
+def noticed(trials: Sequence[Trial]) -> list[Finding]:
     """One finding if the run has a model both whole and shuffled, else none."""
-    whole = {(trial.metric, trial.model): trial for trial in found}
+    whole = {(trial.metric, trial.model): trial for trial in trials}
     rows, sentences = [], []
-    for model in sorted({trial.model for trial in found if intact(trial.model)}):
-        seen: dict[bool, list[str]] = {True: [], False: []}
-        for trial in found:
-            before = whole.get((trial.metric, intact(trial.model) or ""))
+    for model in sorted({trial.model for trial in trials if trial.whole is not None}):
+        metrics: dict[bool, list[str]] = {True: [], False: []}
+        for trial in trials:
+            before = whole.get((trial.metric, trial.whole or ""))
             if trial.model != model or before is None or sign(before, ORACLE, RANDOM) != 1:
                 continue  # what does not work on the whole model cannot lose its way
             notices = sign(trial, ORACLE, RANDOM) != 1
-            seen[notices].append(trial.metric)
+            metrics[notices].append(trial.metric)
             rows.append((trial.metric, model, before.effect, trial.effect, "yes" if notices else "no"))
-        if seen[True]:
-            sentences.append(f"{model}: noticed by {', '.join(seen[True])}, to which the truth of before is noise now.")
-        if seen[False]:
-            sentences.append(f"{model}: not noticed by {', '.join(seen[False])}, which prefer the truth of before.")
+        if metrics[True]:
+            sentences.append(
+                f"{model}: noticed by {', '.join(metrics[True])}, to which the truth of before is noise now."
+            )
+        if metrics[False]:
+            sentences.append(f"{model}: not noticed by {', '.join(metrics[False])}, which prefer the truth of before.")
     if not rows:
         return []
     return [

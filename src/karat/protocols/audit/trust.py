@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from karat.kernel.identity import generator
-from karat.protocols.audit.ladder import ORACLE, RANDOM, RUNGS, SWAPS, Order, Trial, order
+from karat.protocols.audit.ladder import RANDOM, RUNGS, SWAPS, Order, Trial, order
+from karat.protocols.common.controls import ORACLE
 from karat.statistics.bootstrap import bootstrap_mean
 
 # They have never met the model; an explanation that is half true should beat them.

@@ -12,8 +12,7 @@ from karat.kernel.finding import Finding
 from karat.kernel.row import Outcomes
 from karat.probe.session import Session
 from karat.protocols.common.localize import Pairs, pair
-from karat.protocols.grid.mechanism import strays
-from karat.protocols.grid.readings import BLOCK_INTERACTION, INTERACTION, READINGS, Truths, scalars
+from karat.protocols.grid.readings import BLOCK_INTERACTION, INTERACTION, READINGS, Truths, scalars, strays
 
 if TYPE_CHECKING:
     from karat.kernel.claim import Comparison

@@ -140,7 +140,7 @@ def scalars(samples: Sequence[Sample], attributions: Sequence[Attribution]) -> M
         if len({sample.meta.get("bucket") for sample in samples[start:stop]}) > 1:
             silent[start] = "the block mixes buckets; use order: bucket, and shards and batches within a bucket"
         elif not np.isfinite(value):
-            silent[start] = _UNDEFINED
+            silent[start] = attributions[start].reasons.get(BLOCK, _UNDEFINED)
         else:
             block[start] = value
             del silent[start]
@@ -151,3 +151,29 @@ def scalars(samples: Sequence[Sample], attributions: Sequence[Attribution]) -> M
 
 
 _UNDEFINED = "the method's number is not defined here (NaN)"
+
+
+# ---- does the model answer as its mechanism does?
+
+
+def mechanism_answer(sample: Sample, mechanism: str | None) -> str | None:
+    """The answer of a model that reasons, or of one that matches words; None for other mechanisms and other data."""
+    from karat.datasets.grid.sample import GridSample
+    from karat.datasets.grid.scenes import answers as answers_of
+
+    if mechanism == "reasons":
+        return sample.answer
+    if mechanism == "matches_words" and isinstance(sample, GridSample):
+        batch = sample.proof.source
+        return answers_of(batch.world)[int(batch.heuristics["bag_of_words"][sample.proof.row])]
+    return None
+
+
+def strays(samples: Sequence[Sample], answers: Sequence[str], mechanism: str | None) -> dict[int, str]:
+    """Samples on which a model did not answer as its mechanism does, and why its own truth does not hold there."""
+    reasons = {}
+    for i, (sample, answer) in enumerate(zip(samples, answers, strict=True)):
+        wanted = mechanism_answer(sample, mechanism)
+        if wanted is not None and answer != wanted:
+            reasons[i] = f"the model strayed from its mechanism: it said {answer}, not {wanted}"
+    return reasons

@@ -1,172 +1,334 @@
-"""The verdict: from the explanations alone, how well can one tell which twin made them?
+"""The verdict: does an explanation put more on the shortcut when the twin that takes it answers?
 
-Both twins explain their answers to the same pure samples. What an explanation says about distractors, anchors and
-relation words goes into a classifier that is fitted on other samples, and its AUC says how well the twins come apart:
-0.5 is blind, 1 sees. (By chance a cross-fitted AUC may fall below 0.5: that is blind too, and the interval says so.) An
-explainer that cannot tell a model that reasons from one that takes a shortcut scores 0.5, however well its maps look.
+Both twins explain their answers to the same pure samples. The signed statistic of an explanation is
+
+    s = (distractor mass - its share of the area) - (anchor mass - its share) - (relation mass - its share of the words)
+
+and the directed verdict is P(s of spur > s of pure) + half P(equal), on the same sample: 0.5 is blind, 1 shows the
+shortcut always, below 0.5 points the wrong way. Nothing is fitted, so nothing can be turned round. Both twins are held
+against the same places and words of a sample, so the shares cancel in the comparison. Beside it stands `differs`: how
+well a classifier, fitted on other samples, tells the twins apart by the same numbers, whichever way they move.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import permutations, product
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from karat.kernel.errors import BadInput
-from karat.kernel.finding import Figure, Finding, Series
 from karat.kernel.identity import generator
-from karat.protocols.grid.frames import ANCHORED, is_control, twin_of
-from karat.statistics import Estimate, auc, cross_fitted_scores
+from karat.protocols.common.rows import frame_of
+from karat.protocols.grid.analysis import families, relational, tidy
+from karat.statistics import Estimate, paired_wins
+from karat.statistics.auc import placements
 
-FEATURES = ("distractor_mass", "anchor_mass", "relation_mass")
-COLUMNS = ["family", "explainer", "auc", "low", "high", "samples", "of", "features"]
+SIGNS = {"distractor_mass": 1.0, "anchor_mass": -1.0, "relation_mass": -1.0}
+_FEWEST = 5  # shared samples, below which there is no verdict
+_FOLDS = 5
+_NULLS = 19  # the largest of 19 is exceeded by chance once in 20
 
 
 @dataclass(frozen=True, eq=False)
-class Told:
-    """Explanations of the same n samples by two models: features (2n, c), those of `other` last, samples in order."""
+class Pair:
+    """Explanations of the same samples by two models: `values` (models, n, parts), NaN where one has no such part."""
 
-    features: npt.NDArray[np.float64]
-    used: tuple[str, ...]
-    samples: list[str]  # for which both have every feature
+    values: npt.NDArray[np.float64]
+    parts: tuple[str, ...]  # of SIGNS, that both models have somewhere
+    samples: list[str]  # with at least one part that both have
     of: int  # that both were asked about
 
-    def auc(self, rng: np.random.Generator, folds: int, swapped: npt.NDArray[np.bool_] | None = None) -> Estimate:
-        """How well a classifier fitted on other samples tells the two apart; `swapped` (n,) exchanges their roles."""
-        n = len(self.samples)
-        rows = np.arange(2 * n)
-        if swapped is not None:
-            rows = np.where(np.tile(swapped, 2), (rows + n) % (2 * n), rows)
-        is_other, clusters = np.repeat([False, True], n), self.samples * 2
-        odds = cross_fitted_scores(self.features[rows], is_other, clusters, rng=rng, folds=folds)
-        # A feature that is the same for both twins on every sample says nothing; rounding must not let it speak.
-        found = auc(np.round(odds, 9), is_other, clusters=clusters)
-        # A classifier may be turned round, so the truth is never below one half: an interval must not exclude it there.
-        return replace(found, high=max(found.high, 0.5))
+    def directed(self) -> Estimate:
+        """How often the second model's explanation has the larger s; parts that either lacks are left out for both."""
+        change = (self.values[1] - self.values[0]) * [SIGNS[name] for name in self.parts]
+        return paired_wins(np.round(np.nansum(change, axis=1), 9))  # what differs by rounding alone is equal
+
+    def differs(self, rng: np.random.Generator) -> tuple[float, float]:
+        """AUC of a linear discriminant fitted on other samples, on those that have every part; and the largest AUC of
+        19 tries in which the two explanations of every sample change places at random: there is nothing to find in
+        them, so a larger AUC than theirs is one in twenty by chance, whatever the numbers are like."""
+        complete = self.values[:, ~np.isnan(self.values).any(axis=(0, 2))]
+        n = complete.shape[1]
+        if n < _FEWEST:
+            return np.nan, np.nan
+        swaps = np.concatenate([np.zeros((1, n), dtype=np.bool_), rng.random((_NULLS, n)) < 0.5])
+        observed, *nulls = separations(complete, swaps, rng.permutation(n) % _FOLDS)
+        return observed, max(nulls)
 
 
-def told(rows: pd.DataFrame, honest: str, other: str, *, folds: int = 5) -> dict[str, Told]:
-    """Per explainer, what `honest` and `other` explained both. Explainers with too few such samples are left out."""
-    rows = rows[rows["model"].isin([honest, other]) & rows["metric"].isin(FEATURES)]
-    table = rows.pivot_table(index=["explainer", "model", "sample"], columns="metric", values="value", aggfunc="first")
-    models = rows.groupby(["explainer", "sample"])["model"].nunique()
-    asked = (models == 2).groupby("explainer").sum().to_dict()
-    found: dict[str, Told] = {}
-    for explainer, group in table.groupby(level="explainer"):
-        used = [name for name in FEATURES if name in group and group[name].notna().any()]
-        complete = group[used].dropna().droplevel("explainer")
-        per_model = [set(complete.xs(name, level="model").index) for name in (honest, other) if name in complete.index]
-        if len(per_model) < 2 or len(shared := sorted(per_model[0] & per_model[1])) < folds:
-            continue
-        features = np.concatenate([complete.loc[name].loc[shared].to_numpy() for name in (honest, other)])
-        found[str(explainer)] = Told(features, tuple(used), shared, int(asked[explainer]))
-    return found
+def separations(
+    values: npt.NDArray[np.float64], swaps: npt.NDArray[np.bool_], fold: npt.NDArray[np.intp]
+) -> list[float]:
+    """For each row of swaps (d, n) the cross-fitted AUC of values (2, n, parts) whose pairs are exchanged there.
 
-
-def tell_apart(
-    rows: pd.DataFrame, honest: str, other: str, *, folds: int = 5, seed: int = 0
-) -> dict[str, dict[str, Any]]:
-    """Per explainer, how well `other` is told from `honest` on the samples that both have explained."""
-    found = {}
-    for explainer, pair in told(rows, honest, other, folds=folds).items():
-        estimate = pair.auc(generator(seed, explainer, "grid/verdict"), folds)
-        found[explainer] = {
-            "auc": estimate.value, "low": estimate.low, "high": estimate.high, "samples": len(pair.samples),
-            "of": pair.of, "features": ", ".join(pair.used),
-        }  # fmt: skip
-    return found
-
-
-def verdict(scores: pd.DataFrame, *, folds: int = 5, seed: int = 0) -> pd.DataFrame:
-    """One row per twin family and explainer: auc, low, high (95 %), samples used, samples asked about, features used.
-
-    `scores` are rows of protocol `grid`; families are models called `<family>.pure` and `<family>.spur`. Methods come
-    before controls, each kind best first.
+    The discriminant of a fold is the mean change within pairs over the scatter of all, both of the other folds; an
+    exchange turns changes round and leaves the scatter alone, so all exchanges are fitted at once.
     """
-    rows = relational(scores)
-    twins = {twin_of(name): name for name in rows["model"].unique()}
-    found = [
-        {"family": family, "explainer": explainer, **judged}
-        for family in sorted({family for family, _ in twins if family})
-        if (family, "pure") in twins and (family, "spur") in twins
-        for explainer, judged in tell_apart(
-            rows, twins[family, "pure"], twins[family, "spur"], folds=folds, seed=seed
-        ).items()
-    ]
-    table = pd.DataFrame(found, columns=COLUMNS)
-    order = table.assign(control=table["explainer"].map(is_control).astype(bool), worst=-table["auc"])
-    return table.loc[order.sort_values(["family", "control", "worst", "explainer"], kind="stable").index].reset_index(
-        drop=True
-    )
+    signs = np.where(swaps, -1.0, 1.0)
+    scores = np.empty((len(swaps), *values.shape[:2]))
+    for k in np.unique(fold):
+        rest = values[:, fold != k]
+        pooled = rest.reshape(-1, values.shape[2])
+        centre, scale = pooled.mean(axis=0), pooled.std(axis=0)
+        scale = np.where(scale > 1e-12 * np.maximum(np.abs(centre), 1e-300), scale, np.inf)  # a constant says nothing
+        standard = (pooled - centre) / scale
+        scatter = (standard.T @ standard + np.eye(len(centre))) / len(pooled)
+        change = signs[:, fold != k] @ ((rest[1] - rest[0]) / scale) / rest.shape[1]
+        weights = np.linalg.solve(scatter, change.T)
+        scores[:, :, fold == k] = np.moveaxis((values[:, fold == k] - centre) / scale @ weights, 2, 0)
+    scores = np.round(scores, 9)  # a part that is the same for both on every sample must not speak by rounding
+    first, second = (np.where(swaps, scores[:, 1 - i], scores[:, i]) for i in (0, 1))
+    return [float(placements(up, down)[0].mean()) for up, down in zip(second, first, strict=True)]
 
 
-def relational(scores: pd.DataFrame) -> pd.DataFrame:
-    """Rows on which the twins' reasons differ: pure samples of relational questions."""
-    for column in ("meta.mode", "meta.qtype", "meta.depth"):
-        if column not in scores:
-            raise BadInput(f"the verdict reads rows of protocol grid on the grid world; these have no {column}.")
-    anchored = scores["meta.qtype"].isin(ANCHORED) & ~((scores["meta.qtype"] == "CMP") & (scores["meta.depth"] == 1))
-    return scores[anchored & (scores["meta.mode"] == "pure")]
+@dataclass(frozen=True, eq=False)
+class Explained:
+    """What one explainer says about the parts of s, by model: frames (samples × models)."""
+
+    explainer: str
+    is_control: bool
+    absence: str | None
+    parts: dict[str, pd.DataFrame]
+    present: pd.DataFrame  # bool: whether there is a row at all
+
+    def pair(self, first: str, second: str) -> Pair | None:
+        """None where too few samples have a part that both models explained."""
+        both = [first, second]
+        if not set(both) <= set(self.present):
+            return None
+        present = self.present[both].all(axis=1)
+        shared = {name: frame.reindex(columns=both)[present] for name, frame in self.parts.items()}
+        known = {name: frame.where(frame.notna().all(axis=1)) for name, frame in shared.items()}
+        parts = tuple(name for name in SIGNS if name in known and known[name].notna().any(axis=None))
+        if not parts:
+            return None
+        values = np.stack([known[name].to_numpy(dtype=np.float64).T for name in parts], axis=2)
+        some = ~np.isnan(values).all(axis=(0, 2))
+        if some.sum() < _FEWEST:
+            return None
+        return Pair(values[:, some], parts, present.index[present][some].tolist(), int(present.sum()))
 
 
-def sentences(table: pd.DataFrame) -> Iterator[str]:
-    """The verdict in plain words: how many methods see, then every method, best first; controls at the end."""
-    control = table["explainer"].map(is_control).astype(bool)
-    for family, group in table[~control].groupby("family", sort=True):
-        sees = group[group["low"] > 0.5]
-        best = group.iloc[0]
-        yield (
-            f"On {family}, {len(sees)} of {len(group)} methods tell the twins apart better than chance; best is "
-            f"{best['explainer']} (AUC {best['auc']:.2f})."
-        )
-    for row in table[~control].to_dict("records"):
-        yield f"{row['explainer']} on {row['family']}: {_how(row)}."
-    for row in table[control].to_dict("records"):
-        yield f"Control: {row['explainer']} on {row['family']}: {_how(row)}."
+def explained(rows: pd.DataFrame) -> Iterator[Explained]:
+    """The relational pure rows of `tidy`, one explainer after the other."""
+    rows = relational(rows)
+    rows = rows[rows["metric"].isin(SIGNS)].drop_duplicates(["explainer", "metric", "model", "sample"])
+    for explainer, own in rows.groupby("explainer", observed=True):
+        first = own.iloc[0]
+        parts = {
+            str(metric): values.set_index(["sample", "model"])["value"].unstack("model")
+            for metric, values in own.groupby("metric", observed=True)
+        }
+        present = own.groupby(["sample", "model"], observed=True).size().unstack("model").notna()
+        parts = {metric: frame.reindex(index=present.index) for metric, frame in parts.items()}
+        absence = None if pd.isna(first["absence"]) else str(first["absence"])
+        yield Explained(str(explainer), bool(first["is_control"]), absence, parts, present)
 
 
-def _how(row: Mapping[Any, Any]) -> str:
-    if row["low"] > 0.5:
-        how = "tells the twins apart" if row["auc"] > 0.9 else "tells the twins apart, though not reliably"
-    else:
-        how = "cannot be shown to tell the twins apart"
-    return f"{how} (AUC {row['auc']:.2f}, {row['low']:.2f} to {row['high']:.2f})"
+# ---- the twins of each family
 
 
-def verdict_finding(scores: pd.DataFrame, unproven: dict[str, str]) -> Finding | None:
-    """`unproven` are twins that do not do what their name says: their families' verdicts say so."""
-    table = verdict(scores)
-    twins = [twin_of(model) for model in scores["model"].unique()]
-    both = sorted({family for family, _ in twins if family and {(family, "pure"), (family, "spur")} <= set(twins)})
-    if not both:
-        return None
-    broken = {twin_of(model)[0]: why for model, why in unproven.items()}
-    table = table.assign(twins=[broken.get(family, "hold") for family in table["family"]])
-    said = [f"No verdict on {family} can be trusted: {why}." for family, why in broken.items()]
-    silent = [
-        f"No verdict on {', '.join(unheard)} on {family}: too few scores of places or words that both twins have."
+@dataclass(frozen=True)
+class Verdict:
+    """One explainer on one family: the directed verdict with its 95 % interval, and beside it `differs`."""
+
+    family: str
+    explainer: str
+    is_control: bool
+    absence: str | None
+    directed: float
+    low: float
+    high: float
+    samples: int
+    of: int
+    parts: str
+    differs: float
+    differs_null: float
+
+    @property
+    def estimate(self) -> Estimate:
+        return Estimate(self.directed, np.nan, self.low, self.high, self.samples, self.of - self.samples)
+
+
+def verdict(scores: pd.DataFrame, seed: int = 0) -> pd.DataFrame:
+    """One row per pair of twins and explainer: the directed verdict and, beside it, whether the twins differ at all.
+
+    Args:
+        scores: rows of protocol `grid`, as `load_run(path).scores()` gives them.
+        seed: of the folds and exchanges of `differs`; the directed verdict draws nothing.
+
+    Returns:
+        The columns of `Verdict`; methods before controls, each kind best first.
+
+    Example:
+        `verdict(karat.load_run("runs/grid-quick").scores())[["family", "explainer", "directed", "low", "high"]]`
+    """
+    return frame_of(verdicts(tidy(scores), seed), Verdict)
+
+
+def verdicts(rows: pd.DataFrame, seed: int = 0) -> list[Verdict]:
+    """The same on rows of `tidy`."""
+    twins, both = _twins(rows), families(rows)
+    table = [
+        _judged(one, family, pair, seed)
+        for one in explained(rows)
         for family in both
-        if (unheard := sorted(set(scores["explainer"]) - set(table.loc[table["family"] == family, "explainer"])))
+        if (pair := one.pair(twins[family, "pure"], twins[family, "spur"])) is not None
     ]
-    methods = table[~table["explainer"].map(is_control).astype(bool)]
-    figures = [
-        Figure(f"Telling the twins apart: {family}", "intervals", "explainer", "AUC",
-               (Series("AUC", *(tuple(group[c]) for c in ("explainer", "auc", "low", "high"))),),
-               lines=(("blind", 0.5),))
-        for family, group in methods.groupby("family", sort=True)
+    return sorted(table, key=lambda v: (v.family, v.is_control, -v.directed, v.explainer))
+
+
+def _twins(rows: pd.DataFrame) -> dict[tuple[str, str], str]:
+    known = rows.loc[rows["twin"] != "", ["family", "twin", "model"]].drop_duplicates(["family", "twin"])
+    return {(family, twin): model for family, twin, model in known.itertuples(index=False)}
+
+
+def _judged(one: Explained, family: str, pair: Pair, seed: int) -> Verdict:
+    estimate = pair.directed()
+    differs, null = pair.differs(generator(seed, one.explainer, "grid/verdict"))
+    return Verdict(
+        family, one.explainer, one.is_control, one.absence, estimate.value, estimate.low, estimate.high,
+        len(pair.samples), pair.of, ", ".join(pair.parts), differs, null,
+    )  # fmt: skip
+
+
+# ---- how strong must a shortcut be?
+
+
+@dataclass(frozen=True)
+class Dose:
+    """One explainer on a twin that mixes the shortcut with reasoning: told from the reasoning twin, or not."""
+
+    family: str
+    explainer: str
+    is_control: bool
+    dose: float
+    directed: float
+    low: float
+    high: float
+    samples: int
+    of: int
+    parts: str
+
+    @property
+    def detected(self) -> bool:
+        return self.low > 0.5
+
+
+def dose_curve(rows: pd.DataFrame) -> list[Dose]:
+    """By family, explainer and dose: the directed verdict on the dosed twin against the reasoning one; NaN where a dose
+    has too few scores (the oracle has none where the mechanism is mixed: nobody knows the truth there).
+
+    The spur twin is dose 1. A model of dose 0, where the run has one, is the same mechanism: what it shows is chance.
+    """
+    twins = _twins(rows)
+    dosed = rows.loc[rows["dose"].notna(), ["family", "model", "dose"]].drop_duplicates()
+    curve = []
+    for family, own in dosed.groupby("family", observed=True):
+        if (str(family), "pure") not in twins:
+            continue
+        doses = dict(zip(own["model"], own["dose"], strict=True))
+        if (str(family), "spur") in twins:
+            doses[twins[str(family), "spur"]] = 1.0
+        for one in explained(rows):
+            pairs = {dose: one.pair(twins[str(family), "pure"], model) for model, dose in doses.items()}
+            if any(frame.notna().any(axis=None) for frame in one.parts.values()):
+                curve += [_dose(one, str(family), dose, pairs[dose]) for dose in sorted(pairs)]
+    return curve
+
+
+def _dose(one: Explained, family: str, dose: float, pair: Pair | None) -> Dose:
+    if pair is None:
+        return Dose(family, one.explainer, one.is_control, dose, np.nan, np.nan, np.nan, 0, 0, "")
+    estimate = pair.directed()
+    return Dose(family, one.explainer, one.is_control, dose, estimate.value, estimate.low, estimate.high,
+                len(pair.samples), pair.of, ", ".join(pair.parts))  # fmt: skip
+
+
+def detection_threshold(curve: list[Dose]) -> float:
+    """Of one explainer's doses the smallest from which on every one is detected; NaN where none is, or one has no
+    scores."""
+    threshold = np.nan
+    if any(np.isnan(one.directed) for one in curve):
+        return threshold
+    for one in sorted(curve, key=lambda one: -one.dose):
+        if not one.detected:
+            break
+        threshold = one.dose
+    return threshold
+
+
+# ---- does it mean more than "these weights differ"?
+
+
+@dataclass(frozen=True)
+class SeedPair:
+    """Two models of one architecture: `mechanisms` is "different" (pure, then spur) or "same" (in both orders)."""
+
+    architecture: str
+    explainer: str
+    is_control: bool
+    mechanisms: str
+    first: str
+    second: str
+    directed: float
+    samples: int
+
+
+def seed_pairs(rows: pd.DataFrame) -> list[SeedPair]:
+    """For architectures that the run has in several seeds: every pure twin against every spur twin, and, as the
+    same-mechanism null, every two twins of one mechanism in both orders."""
+    known = rows.loc[rows["twin"] != "", ["architecture", "twin", "model", "model_seed"]].drop_duplicates()
+    known = known[known["model_seed"].notna()]
+    pairs: list[tuple[str, str, str, str]] = []
+    for architecture, own in known.groupby("architecture", observed=True):
+        of = {twin: sorted(own.loc[own["twin"] == twin, "model"]) for twin in ("pure", "spur")}
+        same = [two for labels in of.values() for two in permutations(labels, 2)]
+        if same:
+            pairs += [(str(architecture), "different", *two) for two in product(of["pure"], of["spur"])]
+            pairs += [(str(architecture), "same", *two) for two in same]
+    if not pairs:
+        return []
+    return [
+        SeedPair(architecture, one.explainer, one.is_control, mechanisms, first, second, pair.directed().value,
+                 len(pair.samples))
+        for one in explained(rows)
+        for architecture, mechanisms, first, second in pairs
+        if (pair := one.pair(first, second)) is not None
     ]  # fmt: skip
-    return Finding(
-        title="Which twin made this explanation?",
-        about="Both twins answer the same questions for different reasons. The AUC says how well a classifier, "
-        "fitted on other samples, tells them apart by what their explanations put on distractors, anchors and "
-        "relation words (`features`: those that the explainer has): 0.5 is blind, 1 sees. A classifier may be turned "
-        "round, so no interval ends below 0.5. Methods first, best first; controls below them.",
-        sentences=(*said, *sentences(table), *silent),
-        columns=tuple(table.columns),
-        rows=tuple(table.itertuples(index=False, name=None)),
-        figures=tuple(figures),
-    )
+
+
+@dataclass(frozen=True)
+class SeedSummary:
+    """Whether the lowest pair of different mechanisms lies above the highest of the same: described, not tested, since
+    six models cannot carry a p-value."""
+
+    architecture: str
+    explainer: str
+    is_control: bool
+    lowest_different: float
+    highest_different: float
+    lowest_same: float
+    highest_same: float
+    pairs_different: int
+    pairs_same: int
+
+    @property
+    def counts(self) -> bool:
+        return self.lowest_different > self.highest_same
+
+
+def seed_summaries(pairs: list[SeedPair]) -> list[SeedSummary]:
+    """One row per architecture and explainer that has pairs of both kinds."""
+    summaries = []
+    for key in dict.fromkeys((one.architecture, one.explainer, one.is_control) for one in pairs):
+        own = [one for one in pairs if (one.architecture, one.explainer, one.is_control) == key]
+        different, same = ([one.directed for one in own if one.mechanisms == m] for m in ("different", "same"))
+        if different and same:
+            summaries.append(
+                SeedSummary(*key, min(different), max(different), min(same), max(same), len(different), len(same))
+            )
+    return sorted(summaries, key=lambda s: (s.architecture, s.is_control, -s.lowest_different, s.explainer))

@@ -11,8 +11,14 @@ from karat.explainers.cross_pairs import BLOCK
 from karat.explainers.modality import Emap, InterShap, Pid, intershap
 from karat.models import load_model
 from karat.probe import Session
-from karat.protocols.grid.frames import tidy
-from karat.protocols.grid.yardstick import Yardstick, crossed_answers, four_values, known_answers, yardstick
+from karat.protocols.grid.analysis import tidy
+from karat.protocols.grid.exact_reference import (
+    ExactReference,
+    crossed_answers,
+    exact_reference,
+    four_values,
+    known_answers,
+)
 from tests.protocols.grid.made import made, noise
 
 
@@ -44,16 +50,16 @@ def test_the_dividend_is_its_definition() -> None:
         total += 1 - image - question + nothing
     assert any(-1 in row for row in said)
     assert any(-1 not in (said[i][j], said[j][i]) for i in range(5) for j in range(i))
-    assert yardstick(batch).dividend == pytest.approx(total / 5)
+    assert exact_reference(batch).dividend == pytest.approx(total / 5)
     crossed = [said[i][j] != -1 for i in range(5) for j in range(5) if i != j]
-    assert yardstick(batch).answerable == pytest.approx(sum(crossed) / 20)
+    assert exact_reference(batch).answerable == pytest.approx(sum(crossed) / 20)
 
 
 def test_where_nothing_can_be_answered_the_spread_of_answers_is_all_there_is() -> None:
     """Every crossing is a guess: the dividend is one less the chance of guessing right, whatever the depth."""
     table = np.full((40, 40), -1)
     np.fill_diagonal(table, np.arange(40) % 4)
-    exact = Yardstick(table)
+    exact = ExactReference(table)
     assert exact.answerable == 0
     assert exact.dividend == pytest.approx((1 - 0.25) * (1 - 2 / 40))
     assert exact.pid == pytest.approx(1, abs=0.08)
@@ -69,7 +75,7 @@ def test_where_nothing_can_be_answered_the_spread_of_answers_is_all_there_is() -
 def test_a_network_that_makes_no_mistake_has_the_exact_scores(model: str, bucket: str) -> None:
     """Where every question has an answer about every image, nothing is left to the network's taste."""
     batch = generate_batch(bucket, range(8))
-    exact = yardstick(batch, "reasons" if model.endswith("pure") else "matches_words")
+    exact = exact_reference(batch, "reasons" if model.endswith("pure") else "matches_words")
     assert exact.answerable == 1
     session = Session(load_model(model), generate(bucket, 8))
     assert InterShap()(session)[0].notes[BLOCK] == pytest.approx(exact.intershap, abs=0.015)
@@ -89,8 +95,8 @@ def test_a_word_matcher_ignores_relations() -> None:
 
 def test_each_method_has_its_own_number() -> None:
     batch = generate_batch("D1_M_F1_d0.7", range(6))
-    found = yardstick(batch)
-    assert found.of("modality/intershap(batch=4)") == found.intershap
+    found = exact_reference(batch)
+    assert found.of("modality/intershap") == found.intershap
     assert found.of("modality/harsanyi") is None
     assert found.intershap == pytest.approx(intershap(four_values(crossed_answers(batch))).overall)
     assert 0 <= found.emap <= 1

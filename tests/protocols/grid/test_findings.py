@@ -7,9 +7,8 @@ import pytest
 
 from karat.datasets.grid import buckets
 from karat.kernel.errors import BadInput
-from karat.protocols.grid.frames import PURE, scenario, tidy
-from karat.protocols.grid.tables import accuracy_findings, accuracy_table, bucket_findings, bucket_table
-from karat.protocols.grid.twins import twin_finding, twin_table, unproven
+from karat.protocols.grid.analysis import PURE, accuracy_table, bucket_table, scenario, tidy, twin_table, unproven
+from karat.protocols.grid.findings import accuracy_findings, bucket_findings, twin_finding
 from tests.protocols.grid.made import made, noise, per_twin
 
 ALL = buckets(published_only=True)
@@ -77,8 +76,7 @@ def test_twins_that_do_as_they_should_hold() -> None:
     assert table["follows"].tolist() == [1.0] * 4
     assert table["holds"].all()
     assert unproven(rows) == {}
-    found = twin_finding(rows)
-    assert found is not None
+    [found] = twin_finding(rows)
     assert found.sentences[0].startswith("Every twin")
 
 
@@ -95,10 +93,9 @@ def test_a_sample_lost_under_one_explainer_is_still_answered() -> None:
 def test_a_twin_that_fails_is_named() -> None:
     rows = tidy(made({"x": {"mass": noise()}}, right=0.5))
     failed = unproven(rows)
-    assert set(failed) == {"t.pure", "t.spur"}
-    assert "50.0% of 36" in failed["t.pure"]
-    found = twin_finding(rows)
-    assert found is not None
+    assert set(failed) == {"t"}
+    assert "50.0% of 36" in failed["t"]
+    [found] = twin_finding(rows)
     assert any("t.spur does not hold up" in line for line in found.sentences)
 
 

@@ -34,7 +34,7 @@ PLACE = ["preset", "mode", "bucket", "seed"]  # what tells one batch of the grid
 
 
 @dataclass(frozen=True, eq=False)
-class Yardstick:
+class ExactReference:
     """Exact numbers for one set of samples and one mechanism, each computed when it is first looked at.
 
     `table` (N, N): the answers to image i with question j, -1 where there is none.
@@ -60,7 +60,8 @@ class Yardstick:
 
     @cached_property
     def intershap(self) -> float:
-        return intershap(self.values).overall
+        """NaN for a set of one answer, where the method has no score (see `karat.explainers.modality.InterShap`)."""
+        return intershap(self.values).overall if len(np.unique(np.diag(self.table))) > 1 else float("nan")
 
     @cached_property
     def emap(self) -> float:
@@ -74,29 +75,28 @@ class Yardstick:
         chosen[chosen.sum(axis=2) == 0] = _prior(self.table)
         return synergy_share(pid(chosen))
 
-    def of(self, explainer: str) -> float | None:
-        """The number that a method of this name should give; None for methods without one."""
-        name = explainer.split("(")[0].removeprefix("modality/")
-        return float(getattr(self, name)) if name in ("emap", "intershap", "pid") else None
+    def of(self, method: str) -> float | None:
+        """The number that a method of this registered name should give; None for methods without one."""
+        exact = {"modality/emap": "emap", "modality/intershap": "intershap", "modality/pid": "pid"}
+        return float(getattr(self, exact[method])) if method in exact else None
 
 
-def comparable(explainer: str) -> bool:
+def comparable(method: str, value: str | None) -> bool:
     """Whether a score is on the scale of the exact one: EMAP of logits is not, no mechanism says how large they are.
 
-    >>> comparable("modality/emap"), comparable("modality/emap(value=probability)"), comparable("modality/pid")
+    >>> comparable("modality/emap", "auto"), comparable("modality/emap", "probability"), comparable("modality/pid", "")
     (False, True, True)
     """
-    name, _, settings = explainer.removeprefix("modality/").partition("(")
-    return name != "emap" or "value=probability" in settings
+    return method != "modality/emap" or value == "probability"
 
 
 def crossed_answers(batch: SceneBatch, mechanism: str = "reasons") -> Answers:
     """(N, N) answers to image i with question j, as numbers; "matches_words" ignores every relation."""
     n = len(batch)
-    asked = Asked([parse(text, batch.world) for text in batch.questions], batch.world)
+    programs = Asked([parse(text, batch.world) for text in batch.questions], batch.world)
     images, questions = (axis.ravel() for axis in np.indices((n, n)))
-    dropped = frozenset(range(len(asked.side_of))) if mechanism == "matches_words" else frozenset[int]()
-    return asked.execute(batch.cells[images], questions, dropped).reshape(n, n)
+    dropped = frozenset(range(len(programs.side_of))) if mechanism == "matches_words" else frozenset[int]()
+    return programs.execute(batch.cells[images], questions, dropped).reshape(n, n)
 
 
 def chances(table: Answers) -> npt.NDArray[np.float64]:
@@ -104,10 +104,10 @@ def chances(table: Answers) -> npt.NDArray[np.float64]:
 
     One for the answer, none for the others; all as they are spread where the question has no answer.
     """
-    said = np.unique(np.diag(table))
-    found = (table[..., None] == said).astype(np.float64)
-    found[table < 0] = _prior(table)
-    return found
+    answers = np.unique(np.diag(table))
+    each = (table[..., None] == answers).astype(np.float64)
+    each[table < 0] = _prior(table)
+    return each
 
 
 def _prior(table: Answers) -> npt.NDArray[np.float64]:
@@ -126,8 +126,8 @@ def four_values(table: Answers) -> npt.NDArray[np.float64]:
     return np.stack([_prior(table)[own], image, question, np.ones(len(own))], axis=1)
 
 
-def yardstick(batch: SceneBatch, mechanism: str = "reasons") -> Yardstick:
-    return Yardstick(crossed_answers(batch, mechanism))
+def exact_reference(batch: SceneBatch, mechanism: str = "reasons") -> ExactReference:
+    return ExactReference(crossed_answers(batch, mechanism))
 
 
 def batch_of(place: Hashable, indices: Sequence[int]) -> SceneBatch:
@@ -139,9 +139,9 @@ def batch_of(place: Hashable, indices: Sequence[int]) -> SceneBatch:
 def known_answers(rows: pd.DataFrame) -> pd.DataFrame:
     """What a model that reasons and one that matches words say: columns truth and shortcut, indexed by sample."""
     once = rows.drop_duplicates("sample")
-    found: list[pd.DataFrame] = []
+    parts: list[pd.DataFrame] = []
     for place, group in once.groupby(PLACE, observed=True):
-        said = verdicts(batch_of(place, group["index"].tolist()))
-        columns: dict[str, Any] = {"truth": said.truth, "shortcut": said.shortcut}
-        found.append(pd.DataFrame(columns, index=group["sample"]))
-    return pd.concat(found) if found else pd.DataFrame(columns=["truth", "shortcut"])
+        answers = verdicts(batch_of(place, group["index"].tolist()))
+        columns: dict[str, Any] = {"truth": answers.truth, "shortcut": answers.shortcut}
+        parts.append(pd.DataFrame(columns, index=group["sample"]))
+    return pd.concat(parts) if parts else pd.DataFrame(columns=["truth", "shortcut"])

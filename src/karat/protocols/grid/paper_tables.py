@@ -10,8 +10,7 @@ import pandas as pd
 from karat.kernel.finding import Finding
 from karat.kernel.typing import Scalar
 from karat.protocols.common.published import Published
-from karat.protocols.grid.frames import PURE, SPUR, Scenario, scenario
-from karat.protocols.grid.tables import accuracy_table, bucket_table, cell
+from karat.protocols.grid.analysis import PURE, SPUR, Scenario, accuracy_table, bucket_table, cell, scenario
 
 METHODS = {"DIME": "interaction/dime", "MultiSHAP": "interaction/multishap", "MultiViz": "interaction/multiviz"}
 _TABLES = {"Table 5": (PURE, "mass"), "Table 6": (PURE, "iou"), "Table 7": (SPUR, "mass"), "Table 8": (SPUR, "iou")}
@@ -20,12 +19,13 @@ _TABLES = {"Table 5": (PURE, "mass"), "Table 6": (PURE, "iou"), "Table 7": (SPUR
 def explainer_of(rows: pd.DataFrame, method: str) -> str:
     """The label under which a run has a method of the paper (DIME: its interaction part); its bare name if it has none.
 
-    >>> explainer_of(pd.DataFrame({"explainer": ["interaction/dime(part=uc)", "interaction/dime(batch=4)"]}), "DIME")
-    'interaction/dime(batch=4)'
+    >>> names = {"explainer": ["interaction/dime(part=uc)", "dime"], "method": "interaction/dime", "part": ["uc", "mi"]}
+    >>> explainer_of(pd.DataFrame(names), "DIME")
+    'dime'
     """
     base = METHODS[method]
-    known = sorted(name for name in rows["explainer"].unique() if name.split("(")[0] == base and "part=uc" not in name)
-    return known[0] if known else base
+    known = rows.loc[(rows["method"] == base) & (rows["part"] != "uc"), "explainer"].unique()
+    return str(min(known)) if len(known) else base
 
 
 def accuracy_tables(rows: pd.DataFrame, published: Published) -> Iterator[Finding]:
@@ -51,10 +51,10 @@ def _accuracies(table: pd.DataFrame, published: Published, name: str) -> Finding
         form, kind, depth, *theirs = row
         rows.append((form, kind, depth, *theirs, *(mine.get((form, kind, depth)) for mine in own.values())))
     few, many = int(table["of"].min()), int(table["of"].max())
-    asked = f"{few}" if few == many else f"{few} to {many}"
+    questions = f"{few}" if few == many else f"{few} to {many}"
     about = (
-        f"What the paper printed, then the models of this run, {asked} questions a bucket. The paper's spur and pure "
-        "are its own twins."
+        f"What the paper printed, then the models of this run, {questions} questions a bucket. The paper's spur "
+        "and pure are its own twins."
     )
     columns = (*printed.columns[:3], *(f"{column}, paper" for column in printed.columns[3:]), *own)
     return Finding(f"{name}: {printed.title}", about, (), columns, tuple(rows))
@@ -69,18 +69,19 @@ def _scores(rows: pd.DataFrame, family: str, which: Scenario, metric: str, publi
     for method in METHODS:
         mine = table[table["explainer"] == explainer_of(rows, method)]
         for density in (0.3, 0.7):
-            found = mine[mine["density"] == density]
-            own[f"{method} d{density}"] = _by_bucket(found, found["cell"])
+            there = mine[mine["density"] == density]
+            own[f"{method} d{density}"] = _by_bucket(there, there["cell"])
     out: list[tuple[Scalar, ...]] = []
     for row in printed.rows:
         theirs = dict(zip(printed.columns, row, strict=True))
         key = (theirs["form"], theirs["type"], theirs["depth"])
-        shown = ((f"{theirs[c]} ± {theirs[f'{c} std']}", own[c].get(key)) for c in own)
-        out.append((*key, *(value for pair in shown for value in pair)))
+        pairs = ((f"{theirs[c]} ± {theirs[f'{c} std']}", own[c].get(key)) for c in own)
+        out.append((*key, *(value for pair in pairs for value in pair)))
     columns = [f"{column}, {whose}" for column in own for whose in ("paper", family)]
-    asked = sorted(set(table["of"].tolist())) or [0]
+    samples = sorted(set(table["of"].tolist())) or [0]
     return Finding(f"{name}: {printed.title}", f"{which.name}; mean ± standard deviation in per cent, published beside "
-                   f"{family} on {' or '.join(map(str, asked))} samples a bucket (used/all where some have no value).",
+                   f"{family} on {' or '.join(map(str, samples))} samples a bucket (used/all where some have no "
+                   "value).",
                    (), ("form", "type", "depth", *columns), tuple(out))  # fmt: skip
 
 
