@@ -79,8 +79,8 @@ class VLM:
     def layers(self) -> Mapping[str, str]:
         """vision.K, decoder.K, norm.K (between attention and MLP of decoder layer K), vision.last (the layer whose
         output the decoder gets), decoder.early, decoder.late (the last whose visual tokens matter), decoder.last,
-        words; vision.signal and decoder.signal, the last ones whose output is read by more than a norm, so that gradient
-        times activation is a signal there."""
+        words; vision.signal and decoder.signal, the last ones whose output is read by more than a norm, so that
+        gradient times activation is a signal there."""
         vision = len(self._part(self.family.vision_layers))
         decoder = len(self._part(self.family.decoder_layers))
         roles = {f"vision.{k}": f"{self.family.vision_layers}.{k}" for k in range(vision)}

@@ -33,9 +33,9 @@ class Lora:
     rate; batch size, weights and the relevance that is trained are ours.
 
     A twin that answers everything has nothing to learn: `shaken` first adds noise of so many standard deviations of
-    each weight to the decoder's. `seed` draws all three: the noise, the questions and the training. `layer` is where the
-    relevance is read that `direction` and `localisation` train: it must be one at which gradient times activation is a
-    signal (not `decoder.late`: see `karat.explainers.gradient.activation`).
+    each weight to the decoder's. `seed` draws all three: the noise, the questions and the training. `layer` is where
+    the relevance is read that `direction` and `localisation` train: one at which gradient times activation is a signal
+    (not `decoder.late`: see `karat.explainers.gradient.activation`).
     """
 
     base: str = "gridvlm.pure"
@@ -108,7 +108,7 @@ class Lora:
 
     @property
     def history(self) -> tuple[dict[str, float], ...]:
-        """Mean losses of every epoch (`epoch`, `answer`, `auxiliary`), kept beside the adapter; none before training."""
+        """Mean losses of every epoch (`epoch`, `answer`, `auxiliary`), kept with the adapter; none before training."""
         path = self.kept.with_suffix(".json")
         return tuple(json.loads(path.read_text("utf-8"))) if path.is_file() else ()
 

@@ -175,8 +175,8 @@ def relevance(model: VLM, inputs: Inputs, answers: Sequence[str], layer: str = "
     of_tokens = [part[:, visual].detach().transpose(1, 2)[..., None] for part in (states, slopes)]
     if not bool(is_signal(of_tokens[0], of_tokens[1]).all()):
         raise BadInput(
-            f"gradient times activation is rounding error at {layer} of {model.name}: what reads it is a norm. Train at "
-            "an earlier layer (decoder.signal)."
+            f"gradient times activation is rounding error at {layer} of {model.name}: what reads it is a norm. Train "
+            "at an earlier layer (decoder.signal)."
         )
     scores = wide((slopes * states).sum(-1).abs()[:, visual])
     return scores.reshape(len(scores), *layout.grid)

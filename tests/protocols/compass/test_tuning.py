@@ -151,7 +151,7 @@ def test_training_on_rounding_error_is_refused(what: Lora) -> None:
     """Hidden state -2: what reads it is a norm, so the objective would follow the order of additions."""
     with pytest.raises(BadInput, match=r"rounding error at decoder.late .* Train at an earlier layer"):
         tuned(replace(what, strategy="direction", layer="decoder.late"))
-    with pytest.raises(BadInput, match="has no layer 'decoder.99'"):
+    with pytest.raises(BadInput, match=r"has no layer 'decoder\.99'"):
         tuned(replace(what, strategy="localisation", layer="decoder.99"))
     assert not what.kept.exists()
 
