@@ -127,7 +127,7 @@ def test_a_run_without_interventions_says_what_is_missing(tmp_path: Path) -> Non
     few = {"models": ["gridprog.pure"], "explainers": ["control/box_only", "control/random"]}
     small = SPEC | few | {"datasets": [{"name": "spatial/grid", "n": 4}]}
     finished = run(Spec.parse(small), tmp_path / "run", workers=0)
-    assert set(finished.scores()["explainer"]) == set(Compass.controls)  # the other two came by themselves
+    assert set(finished.scores()["explainer.name"]) == set(Compass.controls)  # the other two came by themselves
     claims = {claim.text: claim for claim in compare(finished).claims}
     probe = claims["The compass hardly reacts to the probed answer"]
     assert (probe.verdict, probe.ours) == ("cannot tell", "no probes in the run (dataset kinds: probe)")

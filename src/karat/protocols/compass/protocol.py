@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 from annotated_types import Ge
@@ -65,9 +65,10 @@ class Compass:
     origin: Origin = "centre"
     passes: ClassVar[int] = 0
     #: Scored in every run, named by its spec or not: what a number is read against.
-    controls: ClassVar[tuple[str, ...]] = (
-        "control/geometry", "control/box_only", "control/random", "control/uniform",
-    )  # fmt: skip
+    #: Noise is as fine as the model's own maps.
+    controls: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "control/geometry": {}, "control/box_only": {}, "control/random": {"cells": None}, "control/uniform": {},
+    }  # fmt: skip
     card: ClassVar[Card] = Card(
         "compass", "does the evidence point from the reference object to the target?", "protocol",
         needs=frozenset({"text"}), citation="creg2026", paper="002", version=2,
