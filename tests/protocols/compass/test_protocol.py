@@ -131,3 +131,14 @@ def test_a_run_without_interventions_says_what_is_missing(tmp_path: Path) -> Non
     claims = {claim.text: claim for claim in compare(finished).claims}
     probe = claims["The compass hardly reacts to the probed answer"]
     assert (probe.verdict, probe.ours) == ("cannot tell", "no probes in the run (dataset kinds: probe)")
+
+
+def test_the_null_reads_the_whole_shard_whatever_the_batches(tmp_path: Path) -> None:
+    small = SPEC | {"models": ["gridprog.pure"], "explainers": ["control/box_only"], "shard_size": 6}
+    values = []
+    for size in (6, 2):
+        spec = small | {"datasets": [{"name": "spatial/grid", "n": 6}], "batch_size": size}
+        scores = run(Spec.parse(spec), tmp_path / str(size), workers=0).scores()
+        values.append(scores[scores["metric"] == "null_advantage"]["value"].to_numpy())
+    assert (values[0] > 0).any()
+    assert values[0].tolist() == pytest.approx(values[1].tolist())
