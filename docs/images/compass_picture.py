@@ -11,9 +11,9 @@ from karat.datasets.spatial import GridRelations
 from karat.kernel.registry import build
 from karat.models import load_model
 from karat.probe.session import Session
+from karat.protocols.compass.analysis import LABELS, labels
 from karat.protocols.compass.overlay import Overlay, Sheet, panels
 from karat.protocols.compass.protocol import Compass
-from karat.protocols.compass.tables import LABELS, labels
 
 EXPLAINERS = ("cam/gradcam", "attention/grad_rollout", "gradient/gradient_norm")
 WIDE = 1180

@@ -26,7 +26,11 @@ from karat.results.record import record
 from karat.results.run import Run, load_run
 from karat.results.store import Store
 
-DETAILS = {"synergy": ("f_syn", "sii"), "pixel": ("dominant",)}  # what `karat paper` needs beside the scores
+DETAILS = {
+    "synergy": ("f_syn", "sii"),
+    "pixel": ("dominant",),
+    "compass": ("compass/direction_error", "centre_advantage", "turn_penalty"),
+}  # what `karat paper` needs beside the scores
 MANY = 200_000  # values of one metric
 
 
@@ -44,8 +48,7 @@ class Rounded(Run):
         """What a run lacks, its record lacks; what is left out on purpose is not missing."""
         parts = [run.manifest for run in self.runs]
         merged = {
-            key: {name: value for part in parts for name, value in part[key].items()}
-            for key in ("models", "datasets")
+            key: {name: value for part in parts for name, value in part[key].items()} for key in ("models", "datasets")
         }
         lacking = {cell for run in self.runs for cell in set(run.manifest["cells"]) - set(run.cells())}
         cells = sorted({*self.kept["cell"], *lacking})

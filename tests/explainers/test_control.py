@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from karat.datasets import grid
-from karat.explainers.control import BoxOnly, Degraded, Geometry, Oracle, Random
+from karat.explainers.control import BoxOnly, Degraded, Geometry, Oracle, Random, Uniform
 from karat.kernel.attribution import resize_maps
 from karat.kernel.errors import BadInput
 from karat.kernel.sample import Region, Sample
@@ -131,3 +131,9 @@ def test_the_other_twins_truth_is_its_oracle(session: Session) -> None:
     blind = Session(load_model("gridprog.image_only"), session.samples)
     with pytest.raises(BadInput, match="other_twin needs a model that"):
         Degraded("other_twin")(blind)
+
+
+def test_flat_maps_and_noise_are_as_fine_as_the_maps_they_stand_beside(session: Session) -> None:
+    assert {a.visual.shape for a in (*Uniform()(session), *Random(cells=None)(session))} == {session.layout.grid}
+    assert {a.visual.shape for a in Random()(session)} == {(12, 12)}
+    assert {a.visual.shape for a in (*Uniform()(with_boxes()), *Random(cells=None)(with_boxes()))} == {(12, 12)}

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -31,6 +32,22 @@ def test_equals_its_twin(sectors: int, sigma: float) -> None:
     np.testing.assert_allclose(shares, expected, rtol=1e-9, atol=1e-15)
     errors = [twin.direction_error(*one) for one in zip(shares, a, b, strict=True)]
     np.testing.assert_allclose(direction_error(shares, a, b), errors)
+
+
+@pytest.mark.parametrize("sectors", [4, 7, 8, 16])
+def test_sectors_that_begin_at_0_degrees_equal_their_twin(sectors: int) -> None:
+    rng = np.random.default_rng(sectors)
+    maps, a, b = rng.random((5, 7, 9)), rng.uniform(1, 6, (5, 2)), rng.uniform(1, 6, (5, 2))
+    shares = compass(maps, a, b, sectors, origin="edge")
+    for i in range(5):
+        np.testing.assert_allclose(shares[i], twin.compass(maps[i], a[i], b[i], sectors, 1.2, 180 / sectors))
+    tensor = compass(torch.from_numpy(maps), a, b, sectors, origin="edge")
+    np.testing.assert_allclose(tensor.numpy(), shares)
+    spot = np.zeros((1, 5, 5))
+    spot[0, 2, 4] = 1.0  # straight to the right: on the border, so in the sector counter-clockwise of it
+    one = compass(spot, (2.5, 2.5), (4.5, 2.5), sectors, origin="edge")
+    assert one[0].argmax() == 0
+    assert direction_error(one, (2.5, 2.5), (4.5, 2.5), origin="edge")[0] == pytest.approx(180 / sectors)
 
 
 def test_directions_are_as_the_eye_sees_them() -> None:

@@ -6,7 +6,8 @@ import math
 from typing import Any
 
 
-def compass(a: Any, reference: Any, target: Any, sectors: int, sigma: float) -> list[float]:
+def compass(a: Any, reference: Any, target: Any, sectors: int, sigma: float, first: float = 0.0) -> list[float]:
+    """`first` is the centre of sector 0 in degrees."""
     width = sigma * math.dist(reference, target)
     mass = [0.0] * sectors
     for row in range(a.shape[0]):
@@ -16,7 +17,7 @@ def compass(a: Any, reference: Any, target: Any, sectors: int, sigma: float) -> 
             if rho == 0:
                 continue
             degrees = math.degrees(math.atan2(-(y - reference[1]), x - reference[0])) % 360
-            gaps = [abs((degrees - k * 360 / sectors + 180) % 360 - 180) for k in range(sectors)]
+            gaps = [abs((degrees - first - k * 360 / sectors + 180) % 360 - 180) for k in range(sectors)]
             mass[gaps.index(min(gaps))] += max(float(a[row, column]), 0.0) * math.exp(-(rho**2) / (2 * width**2))
     return [m / sum(mass) for m in mass]
 

@@ -54,8 +54,9 @@ def resolve(spec: Spec) -> Parts:
     if faults:
         raise Faults(spec.name, faults)
     named = {component.name for component in spec.explainers}
-    always = [name for name in protocol.controls if name not in named] if plays(protocol, HasControls) else []
-    explainers += [build("explainer", name, {}) for name in always]
+    controls = protocol.controls if plays(protocol, HasControls) else ()
+    given = controls if isinstance(controls, Mapping) else {name: {} for name in controls}
+    explainers += [build("explainer", name, dict(given[name])) for name in given if name not in named]
     return Parts(protocol, models, datasets, explainers)
 
 

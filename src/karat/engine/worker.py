@@ -73,7 +73,7 @@ def run_job(
     probabilities: list[float | None] = []
     for start, stop in _pieces(plan, samples, care):
         watch(Place("explain", start, stop))
-        for asked in _asked(plan, model, samples[start:stop], care.lost(start)):
+        for asked in _asked(plan, model, samples[start:stop], samples, care.lost(start)):
             session = asked.session
             answers += asked.answers
             probabilities += asked.probabilities
@@ -140,20 +140,22 @@ class _Asked(NamedTuple):
     problem: str = ""
 
 
-def _asked(plan: Plan, model: Model, samples: Sequence[Sample], lost: str = "") -> Iterator[_Asked]:
+def _asked(
+    plan: Plan, model: Model, samples: Sequence[Sample], peers: Sequence[Sample], lost: str = ""
+) -> Iterator[_Asked]:
     """Samples of different input sizes are asked in turn, where the model cannot take them together. A batch that the
     model cannot answer is asked again one sample at a time, so that only the guilty ones fail.
 
-    A protocol may choose what is explained (`targets`); otherwise it is the model's own answer. What is `lost` (see
-    `Care`) is not asked about at all.
+    A protocol may choose what is explained (`targets`); otherwise it is the model's own answer. `peers` are the whole
+    shard, whatever the batches. What is `lost` (see `Care`) is not asked about at all.
     """
     runs = encodable_runs(model, samples)
     if len(runs) > 1:
         for run in runs:
-            yield from _asked(plan, model, run, lost)
+            yield from _asked(plan, model, run, peers, lost)
         return
     chosen = plan.protocol.targets if plays(plan.protocol, ChoosesTargets) else None
-    session = Session(model, samples, chosen, plan.spec.seed)
+    session = Session(model, samples, chosen, plan.spec.seed, peers=peers)
     if lost:
         yield _Asked(session, [None] * len(samples), [None] * len(samples), lost)
         return
@@ -164,7 +166,7 @@ def _asked(plan: Plan, model: Model, samples: Sequence[Sample], lost: str = "") 
             yield _Asked(session, [None], [None], f"model: {_say(error)}")
         else:
             for sample in samples:
-                yield from _asked(plan, model, [sample])
+                yield from _asked(plan, model, [sample], peers)
 
 
 def _finite(values: Values) -> list[float | None]:

@@ -22,6 +22,7 @@ from karat.probe.session import Session
 Damage = Literal["noise", "swap", "shift", "blur", "words", "other_twin"]
 Floats = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 SWAP_CELLS = 12  # a side, of the cells that change places
+GRID = (12, 12)  # of noise, and of a flat map where a model has no visual tokens
 OTHER_MECHANISM = {"reasons": "matches_words", "matches_words": "reasons"}
 _of_image = partial(Card, kind="explainer", gives=frozenset({"visual"}))
 _of_both = partial(Card, kind="explainer", gives=frozenset({"visual", "words"}))
@@ -33,25 +34,32 @@ _of_truth = partial(_of_both, needs=frozenset({"mechanism"}))
 @dataclass(frozen=True)
 @checked
 class Random:
-    """Independent uniform noise on `cells` × `cells` map cells and on every word."""
+    """Independent uniform noise on `cells` × `cells` map cells and on every word.
 
-    cells: Annotated[int, Ge(1)] = 12
+    What noise scores depends on how fine it is: with `cells` None it is as fine as the maps it stands beside, those of
+    the model's visual tokens.
+    """
+
+    cells: Annotated[int, Ge(1)] | None = 12
     passes: ClassVar[int] = 0
     card: ClassVar[Card] = _of_both("control/random", "noise: what a score gives to an explanation that says nothing")
 
     def __call__(self, session: Session) -> list[Attribution]:
-        return [Attribution(*noise(session, i, self.cells), space="patch") for i in range(len(session.samples))]
+        size = token_grid(session) if self.cells is None else (self.cells, self.cells)
+        return [Attribution(*noise(session, i, size), space="patch") for i in range(len(session.samples))]
 
 
 @dataclass(frozen=True)
 class Uniform:
-    """The same everywhere: what plain mass gives for the size of the mask alone."""
+    """The same everywhere, on the grid of the model's visual tokens: what plain mass gives for the size of the mask
+    alone, and what a compass gives for the layout of the picture."""
 
     passes: ClassVar[int] = 0
     card: ClassVar[Card] = _of_both("control/uniform", "the same score everywhere: rewards nothing but a large mask")
 
     def __call__(self, session: Session) -> list[Attribution]:
-        return [Attribution(np.ones((1, 1)), _ones(len(s.words)), space="patch") for s in session.samples]
+        size = token_grid(session)
+        return [Attribution(np.ones(size), _ones(len(s.words)), space="patch") for s in session.samples]
 
 
 @dataclass(frozen=True)
@@ -219,11 +227,17 @@ class Degraded:
 # ---- what they are made of
 
 
-def noise(session: Session, i: int, cells: int = Random.cells) -> tuple[Map, Values | None]:
-    """A map (cells, cells) and word scores that know nothing of sample i. Another model, other noise: the twins must
+def token_grid(session: Session) -> tuple[int, int]:
+    """(rows, columns) of the model's visual tokens, which its maps lie on; `GRID` where nobody can look inside."""
+    layout = session.layout
+    return GRID if layout is None or layout.grid is None else layout.grid
+
+
+def noise(session: Session, i: int, size: tuple[int, int] = GRID) -> tuple[Map, Values | None]:
+    """A map (rows, columns) and word scores that know nothing of sample i. Another model, other noise: the twins must
     not agree by construction."""
     rng = session.rng(i, f"control/random/{session.model.name}")
-    visual = rng.random((cells, cells))
+    visual = rng.random(size)
     words = session.samples[i].words
     return visual, rng.random(len(words)) if words else None
 

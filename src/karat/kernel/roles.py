@@ -192,10 +192,11 @@ class ChoosesTargets(Protocol):
 
 
 class HasControls(Protocol):
-    """A protocol whose tables never lack some explainers, whether a spec names them or not."""
+    """A protocol whose tables never lack some explainers, whether a spec names them or not: names, or names with the
+    parameters they have there."""
 
     @property
-    def controls(self) -> tuple[str, ...]: ...
+    def controls(self) -> tuple[str, ...] | Mapping[str, Mapping[str, Any]]: ...
 
 
 class Concludes(Protocol):

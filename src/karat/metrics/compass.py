@@ -23,19 +23,27 @@ from karat.metrics.missing import Problem, Reasons, first, map_problem, problems
 from karat.metrics.sector_mass import Rays, Spokes, far_mass, rays_around, sector_mass, sector_mass_of_tensor
 
 Estimator = Literal["peak", "mean"]
+Origin = Literal["centre", "edge"]  # of sector 0: which part of it lies at 0 degrees
+_OFFSET = {"centre": 0.0, "edge": 0.5}  # of the centre of sector 0, in sectors
 SECTORS, SIGMA = 8, 1.2  # as creg2026 has them
 _FAINT = 1e-250  # sums below (or above its inverse) are done again with more care
 
 
 def compass(
-    maps: Any, reference: Any, target: Any, sectors: int = SECTORS, sigma: float = SIGMA, aspect: Any = 1.0
+    maps: Any,
+    reference: Any,
+    target: Any,
+    sectors: int = SECTORS,
+    sigma: float = SIGMA,
+    aspect: Any = 1.0,
+    origin: Origin = "centre",
 ) -> Array:
     """Distributions of the evidence in maps over directions from the reference.
 
-    Sector k is centred at k * 360 / sectors degrees; a cell on a border belongs to the sector further
-    counter-clockwise. Cells weigh exp(-rho^2 / 2 s^2), rho being their distance from the reference and s `sigma` times
-    the distance from reference to target. Negative cells speak against the answer and count as 0. The cell exactly at
-    the reference has no direction and is left out. Differentiable in the maps.
+    Sector k is centred at k * 360 / sectors degrees, or begins there (`origin="edge"`); a cell on a border belongs to
+    the sector further counter-clockwise. Cells weigh exp(-rho^2 / 2 s^2), rho being their distance from the reference
+    and s `sigma` times the distance from reference to target. Negative cells speak against the answer and count as 0.
+    The cell exactly at the reference has no direction and is left out. Differentiable in the maps.
 
     Args:
         maps: (n, h, w) attribution maps, NumPy or torch.
@@ -45,6 +53,8 @@ def compass(
         sigma: width of the weighting, in units of the distance reference to target; `float("inf")` for none.
         aspect: a cell's height over its width, one or (n,): a square map of a wide image has flat cells, and angles are
             those of the image.
+        origin: what lies at 0 degrees, the "centre" of sector 0 or its "edge". creg2026 does not say; only the second
+            explains the 22.5 degrees that it prints where a compass is empty.
 
     Returns:
         (n, sectors) of the kind of `maps`, each row with sum 1, or NaN where there is no answer: `compass_problem`.
@@ -53,8 +63,8 @@ def compass(
         >>> compass(np.array([[[0.0, 0.0, 1.0]]]), (0.5, 0.5), (2.5, 0.5), sectors=4)
         array([[1., 0., 0., 0.]])
     """
-    DirectionError(sectors, sigma)  # bounds of both
-    maps = as_maps(maps)
+    DirectionError(sectors, sigma, origin=origin)  # their bounds
+    maps, offset = as_maps(maps), _OFFSET[origin]
     n, height, width = maps.shape
     a, b = _points(reference, n, "reference").T, _points(target, n, "target").T
     tall = _aspects(aspect, n)
@@ -62,13 +72,13 @@ def compass(
 
     def again(xp: ModuleType, evidence: Array, i: int) -> Array:
         """Evidence so far away that its weight is 0 counts relative to the nearest: the common factor cancels."""
-        return far_mass(xp, evidence.reshape(height, width), a[:, i], precision[i], tall[i], sectors)
+        return far_mass(xp, evidence.reshape(height, width), a[:, i], precision[i], tall[i], sectors, offset)
 
     apart = np.isfinite(precision)
     if is_tensor(maps):
-        rays = rays_around(a, precision, tall, Spokes.of(sectors), (height, width), Scratch())
+        rays = rays_around(a, precision, tall, Spokes.of(sectors, offset), (height, width), Scratch())
         return _shares_of_tensor(maps, rays, apart, again)
-    return _shares(maps, sector_mass(maps, a, precision, tall, sectors), apart, again)  # creg2026 Eq. 2
+    return _shares(maps, sector_mass(maps, a, precision, tall, sectors, offset), apart, again)  # creg2026 Eq. 2
 
 
 def _shares(maps: Any, mass: Floats, apart: Any, again: Callable[[ModuleType, Array, int], Array]) -> Floats:
@@ -154,7 +164,12 @@ def _aspects(aspect: Any, n: int) -> Floats:
 
 
 def direction_error(
-    compass: Any, reference: Any, target: Any, estimator: Estimator = "peak", aspect: Any = 1.0
+    compass: Any,
+    reference: Any,
+    target: Any,
+    estimator: Estimator = "peak",
+    aspect: Any = 1.0,
+    origin: Origin = "centre",
 ) -> Array:
     """DAE: degrees between the direction of a compass and that from reference to target.
 
@@ -163,6 +178,7 @@ def direction_error(
         reference, target, aspect: as in `compass`.
         estimator: "peak" reads the centre of the strongest sector; sectors that tie for it (within 1e-12) share, so a
             uniform compass scores 90. Even a perfect map misses by up to half a sector. "mean" reads the circular mean.
+        origin: as the compass was made.
 
     Returns:
         (n,) from 0 to 180, of the kind of `compass`; NaN where the compass is, where the points coincide and where a
@@ -172,14 +188,14 @@ def direction_error(
         >>> direction_error(np.array([[0.7, 0.1, 0.1, 0.1]]), (0.5, 2.5), (0.5, 0.5))
         array([90.])
     """
-    DirectionError(estimator=estimator)  # its bounds
+    DirectionError(estimator=estimator, origin=origin)  # their bounds
     shares = to_numpy(compass)
     if shares.ndim != 2:
         raise BadInput(f"a compass is (n, sectors), as karat.metrics.compass gives it; got {shares.shape}.")
     n, sectors = shares.shape
     step = _points(target, n, "target") - _points(reference, n, "reference")
     true = np.degrees(np.arctan2(-step[:, 1] * _aspects(aspect, n), step[:, 0]))  # creg2026 Eq. 5
-    centres = np.arange(sectors) * (360 / sectors)
+    centres = (np.arange(sectors) + _OFFSET[origin]) * (360 / sectors)
     if estimator == "peak":
         peaks = shares >= shares.max(-1, keepdims=True) - 1e-12
         value = _circular_distance(peaks @ centres, true)  # one peak: its centre
@@ -251,10 +267,11 @@ class DirectionError:
     sectors: Annotated[int, Ge(2)] = SECTORS
     sigma: Annotated[float, Gt(0)] = SIGMA  # in units of the distance from reference to target
     estimator: Estimator = "peak"
+    origin: Origin = "centre"
 
     def __call__(self, maps: Any, reference: Any, target: Any) -> Array:
-        needle = compass(maps, reference, target, self.sectors, self.sigma)
-        return direction_error(needle, reference, target, self.estimator)
+        needle = compass(maps, reference, target, self.sectors, self.sigma, origin=self.origin)
+        return direction_error(needle, reference, target, self.estimator, origin=self.origin)
 
     def problems(self, maps: Any, reference: Any, target: Any) -> list[Problem]:
         reasons = compass_problem(maps, reference, target)

@@ -25,8 +25,8 @@ class Spokes:
     """The rays between sectors: their slopes (k, 1, 1) to the right and to the left, how many there are of each, and
     the sector straight down.
 
-    The ray between sectors k - 1 and k leaves at (k - 1/2) * 360 / sectors degrees. The small term puts a cell that
-    lies exactly on a ray on the same side of it in every quadrant, whatever the rounding.
+    The ray between sectors k - 1 and k leaves at (k - 1/2 + offset) * 360 / sectors degrees. The small term puts a cell
+    that lies exactly on a ray on the same side of it in every quadrant, whatever the rounding.
     """
 
     right: Floats
@@ -36,8 +36,8 @@ class Spokes:
     first: int
 
     @staticmethod
-    def of(sectors: int) -> Spokes:
-        turns = (np.arange(1, sectors + 1) - 0.5 - 1e-9) / sectors
+    def of(sectors: int, offset: float = 0.0) -> Spokes:
+        turns = (np.arange(1, sectors + 1) - 0.5 + offset - 1e-9) / sectors
         first = int((turns <= 0.75).sum())
         turns = np.roll(turns, -first)
         easts = int(((turns > 0.75) | (turns < 0.25)).sum())
@@ -97,7 +97,12 @@ def rays_around(
 
 
 def sector_mass(
-    maps: npt.NDArray[np.floating[Any]], at: Floats, precision: Floats, aspect: Floats, sectors: int
+    maps: npt.NDArray[np.floating[Any]],
+    at: Floats,
+    precision: Floats,
+    aspect: Floats,
+    sectors: int,
+    offset: float = 0.0,
 ) -> Floats:
     """Positive evidence of maps (n, h, w), weighted, summed by sector: (n, sectors). NaN where a map has NaN or inf.
 
@@ -105,7 +110,7 @@ def sector_mass(
     """
     n, height, width = maps.shape
     step = max(1, _BLOCK // (height * width))
-    spokes, scratch = Spokes.of(sectors), Scratch()
+    spokes, scratch = Spokes.of(sectors, offset), Scratch()
     mass = np.empty((sectors, n))
     for start in range(0, n, _JOINED * step):
         part = slice(start, min(start + _JOINED * step, n))
@@ -191,12 +196,14 @@ def _differences(xp: ModuleType, passed: Array, spokes: Spokes) -> Array:
     return xp.concatenate([mass[turn:], mass[:turn]])
 
 
-def far_mass(xp: ModuleType, evidence: Array, at: Floats, precision: float, aspect: float, sectors: int) -> Array:
+def far_mass(
+    xp: ModuleType, evidence: Array, at: Floats, precision: float, aspect: float, sectors: int, offset: float = 0.0
+) -> Array:
     """As `sector_mass`, for one map (h, w), with weights relative to the nearest evidence: (sectors,)."""
     y, x = (np.indices(evidence.shape) + 0.5).reshape(2, -1)
     evidence = evidence.reshape(-1)
     dx, dy = x - at[0], (y - at[1]) * aspect
-    sector = np.floor(np.arctan2(-dy, dx) * (sectors / (2 * np.pi)) + 0.5 + 1e-9) % sectors  # creg2026 Eq. 1
+    sector = np.floor(np.arctan2(-dy, dx) * (sectors / (2 * np.pi)) + 0.5 - offset + 1e-9) % sectors  # creg2026 Eq. 1
     squared = dx**2 + dy**2
     counted = (to_numpy(evidence) > 0) & (squared > 0)
     nearest = squared[counted].min(initial=np.inf)

@@ -79,7 +79,8 @@ class VLM:
     def layers(self) -> Mapping[str, str]:
         """vision.K, decoder.K, norm.K (between attention and MLP of decoder layer K), vision.last (the layer whose
         output the decoder gets), decoder.early, decoder.late (the last whose visual tokens matter), decoder.last,
-        words."""
+        words; vision.signal and decoder.signal, the last ones whose output is read by more than a norm, so that
+        gradient times activation is a signal there."""
         vision = len(self._part(self.family.vision_layers))
         decoder = len(self._part(self.family.decoder_layers))
         roles = {f"vision.{k}": f"{self.family.vision_layers}.{k}" for k in range(vision)}
@@ -88,11 +89,15 @@ class VLM:
         read = getattr(self.config, "vision_feature_layer", -1)
         read = read if isinstance(read, int) else max(k % (vision + 1) for k in read)
         # Hidden state 0 is the embedding, so hidden state k is the output of layer k - 1.
-        roles["vision.last"] = roles[f"vision.{max(read % (vision + 1) - 1, 0)}"]
+        last = max(read % (vision + 1) - 1, 0)
+        roles |= {"vision.last": roles[f"vision.{last}"], "vision.signal": roles[f"vision.{max(last - 1, 0)}"]}
         late = max(decoder - 2, 0)
         early = _EARLY if decoder > 2 * _EARLY else decoder // 4
         roles |= {"decoder.early": roles[f"decoder.{early}"], "decoder.late": roles[f"decoder.{late}"]}
-        roles["decoder.last"] = roles[f"decoder.{decoder - 1}"]
+        roles |= {
+            "decoder.signal": roles[f"decoder.{max(late - 1, 0)}"],
+            "decoder.last": roles[f"decoder.{decoder - 1}"],
+        }
         roles["words"] = self.family.words
         return roles
 

@@ -73,6 +73,7 @@ class Session:
             the choice the model made (`read_answer`), in the context of what it said before.
         seed: of all random streams (`rng`).
         batch_size: rows of a forward pass.
+        peers: samples of the same data that these are read beside (in a run, those of their shard); by default these.
 
     Example:
         >>> from karat.datasets.grid import generate
@@ -96,9 +97,11 @@ class Session:
         targets: Sequence[TargetLike] | Callable[[Session], Sequence[TargetLike]] | None = None,
         seed: int = 0,
         batch_size: int = 64,
+        peers: Sequence[Sample] | None = None,
     ) -> None:
         self.model = model
         self.samples = tuple(samples)
+        self.peers = self.samples if peers is None else tuple(peers)
         self.seed = seed
         self.batch_size = batch_size
         self.cost = Cost()
@@ -172,7 +175,7 @@ class Session:
     def only(self, *positions: int) -> Session:
         """A session over some of the samples, with the same targets and random streams."""
         samples, targets = [self.samples[i] for i in positions], [self.targets[i] for i in positions]
-        return Session(self.model, samples, targets, self.seed, self.batch_size)
+        return Session(self.model, samples, targets, self.seed, self.batch_size, self.peers)
 
     def expect(self, explainers: Sequence[object]) -> None:
         """Tell in advance who will ask, so that the first trace records for all of them (see `Traces`)."""

@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+from karat.testing.control import check_control, control_laws
 from karat.testing.dataset import check_dataset, dataset_laws
 from karat.testing.explainer import check_explainer, explainer_laws
 from karat.testing.law import Broken, Law
@@ -23,10 +24,12 @@ __all__ = [
     "Broken",
     "Law",
     "World",
+    "check_control",
     "check_dataset",
     "check_explainer",
     "check_metric",
     "check_model",
+    "control_laws",
     "dataset_laws",
     "explainer_laws",
     "metric_laws",

@@ -12,8 +12,8 @@ from small_models import close
 from torch import Tensor
 
 from karat.datasets.grid import generate
-from karat.explainers.gradient import ContrastiveGradXAct
-from karat.explainers.gradient.activation import block_names, foils
+from karat.explainers.gradient import ContrastiveGradXAct, GradXAct
+from karat.explainers.gradient.activation import SIGNAL, block_names, foils, is_signal, signal, signal_by_layer
 from karat.kernel.errors import BadInput
 from karat.models import load_model
 from karat.probe import Session
@@ -46,13 +46,73 @@ def test_contrast_equals_its_literal_twin(key: str) -> None:
             keep.remove()
             slopes = torch.autograd.grad(tau.sum(), states)
             # h is the same in both passes, so the gradient of τ with respect to it is the sum of the two.
-            maps.append((states[0] * (slopes[0] + slopes[1])).sum(-1).abs()[0].detach())
+            products = (states[0] * (slopes[0] + slopes[1])).detach()[0]
+            visual = products[list(built.layout(inputs).visual)]
+            if float(visual.sum(-1).abs().sum() / visual.abs().sum()) >= 1e-4:  # else rounding
+                maps.append(products.sum(-1).abs())
         layout = built.layout(inputs)
         weights = torch.stack([m[list(layout.visual)].max() for m in maps]).softmax(0)
         relevance = (weights[:, None] * torch.stack(maps)).sum(0)
         close(attributions[i].visual, relevance[list(layout.visual)].reshape(layout.grid))
         tokens = relevance[list(layout.text)]
         close(attributions[i].words, [float(tokens[a:b].sum()) for a, b in inputs.words[0]])
+
+
+# ---- is it a signal?
+
+
+def test_what_only_a_norm_reads_has_no_signal_and_says_so() -> None:
+    """h is read through an RMSNorm: Σ_d g_d h_d = 0 by Euler's theorem; what is added to h first makes it a signal."""
+    torch.manual_seed(0)
+    states = torch.randn(1, 64, 3, 3, requires_grad=True)
+    readers = {
+        "norm": states / states.square().mean(1, keepdim=True).sqrt(),
+        "residual": states + (states / states.square().mean(1, keepdim=True).sqrt()).tanh(),
+    }
+    weights = torch.randn(1, 64, 3, 3)
+    ratios = {}
+    for name, reader in readers.items():
+        (slopes,) = torch.autograd.grad((reader * weights).tanh().sum(), states)
+        ratios[name] = float(signal(states, slopes).detach())
+        assert bool(is_signal(states, slopes)) == (name == "residual")
+    assert ratios["norm"] < 1e-6 < 1e-2 < ratios["residual"]
+    nothing = torch.zeros(1, 4, 2, 2)
+    assert bool(is_signal(nothing, nothing))  # a map of zeros is told as one, not as rounding
+
+
+def test_half_precision_rounds_more() -> None:
+    """What survives rounding to bfloat16 of a sum that is exactly 0 is refused there, too."""
+    torch.manual_seed(0)
+    states, slopes = torch.randn(1, 128, 6, 6), torch.randn(1, 128, 6, 6)
+    slopes = slopes - states * (slopes * states).sum(1, keepdim=True) / states.square().sum(1, keepdim=True)
+    assert not bool(is_signal(states, slopes))
+    assert float(signal(states.bfloat16(), slopes.bfloat16())) > 1e-4
+    assert not bool(is_signal(states.bfloat16(), slopes.bfloat16()))
+    assert bool(is_signal((states + 0.1 * slopes).bfloat16(), slopes.bfloat16()))
+
+
+@pytest.mark.parametrize(
+    ("key", "weak"),
+    [("gridvlm", {"decoder.4"}), ("llava", {"decoder.3"}), ("qwen2_vl", {"decoder.2", "vision.1"}),
+     ("gridnet", {"decoder.3"})],
+)  # fmt: skip
+def test_hidden_state_minus_two_of_a_pre_norm_decoder_has_no_signal(key: str, weak: set[str]) -> None:
+    wanted = targets(key) if key in ("gridnet", "gridvlm") else ["yes", "2", "2"]
+    session = Session(model(key), samples(key), wanted)
+    ratios = signal_by_layer(session)
+    assert {name for name, ratio in ratios.items() if ratio < SIGNAL} == weak
+    for layer in weak:
+        with pytest.raises(BadInput, match=rf"rounding error at {layer} .* Name an earlier layer"):
+            GradXAct(layer)(session)
+    roles = session.torch_model.layers
+    assert min(signal_by_layer(session, ["vision.signal", "decoder.signal"]).values()) > 1e-3, roles
+    assert np.abs(GradXAct("decoder.signal")(session)[0].visual).max() > 0
+
+
+def test_a_contrast_of_rounding_alone_fails() -> None:
+    session = Session(model("llava"), samples("llava"), ["yes", "2", "2"])
+    with pytest.raises(BadInput, match=r"rounding error at hidden states \(-2,\)"):
+        ContrastiveGradXAct(layers=(-2,), candidates=("yes", "no", "1"))(session)
 
 
 # ---- foils

@@ -91,7 +91,7 @@ class Pair:
             "geometric": self.geometric, "angle": angle(self.reference.centre, self.target.centre),
             "overlap": overlap(self.reference.box, self.target.box),
             "zone": zone(self.reference.centre, (self.size[1], self.size[0])),
-            "origin": self.id, "kind": "plain", "variant": "", **self.meta, **marks,
+            "picture": self.picture, "origin": self.id, "kind": "plain", "variant": "", **self.meta, **marks,
         }  # fmt: skip
         # A probe asks what speaks for one relation, whichever is true.
         answer = None if "explain" in meta else OPTIONS[RELATIONS.index(self.relation)]

@@ -41,7 +41,11 @@ class GridNetModel:
         """The last layer only adds up for the answer token: the states of cells and words are last read before it."""
         last = self.module.shape.joint_layers - 2
         states = {f"decoder.{k}": f"joint.{k}" for k in range(self.module.shape.joint_layers)}
-        return {**states, "vision.last": "backbone", "decoder.last": f"joint.{last}", "words": "word"}
+        signal = {
+            "vision.signal": "backbone.middle",
+            "decoder.signal": f"joint.{last - 1}",
+        }  # the backbone's output is normed
+        return {**states, **signal, "vision.last": "backbone", "decoder.last": f"joint.{last}", "words": "word"}
 
     @property
     def attention_layers(self) -> Sequence[str]:

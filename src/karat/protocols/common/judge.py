@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import stdtr
 
 from karat.kernel.claim import Agreement
 from karat.statistics import Estimate, adjust
@@ -70,6 +71,27 @@ class Family:
         return (
             f"{self.for_it} for, {self.against} against, {self.open} open of {self.for_it + self.against + self.open}"
         )
+
+
+def one_sided(estimate: Estimate, bound: float = 0.0) -> tuple[float, float]:
+    """p-values of "the value is not above the bound" and of "it is not below it", by Student's t of its standard error.
+
+    Unlike those of resampling they have no smallest value, so that a large family can be corrected for its size. An
+    estimate without spread is on one side for certain, or on neither.
+
+    >>> above, below = one_sided(Estimate(3.0, 1.0, 1.0, 5.0, 20, 0))
+    >>> round(above, 4), round(below, 4)
+    (0.0037, 0.9963)
+    >>> one_sided(Estimate(0.0, 0.0, 0.0, 0.0, 20, 0)), one_sided(Estimate(2.0, 0.0, 2.0, 2.0, 20, 0))
+    ((1.0, 1.0), (0.0, 1.0))
+    """
+    distance = estimate.value - bound
+    if not np.isfinite(distance) or not np.isfinite(estimate.se) or estimate.n < 2:
+        return np.nan, np.nan
+    if estimate.se == 0:
+        return float(distance <= 0), float(distance >= 0)
+    above = float(stdtr(estimate.n - 1, -distance / estimate.se))
+    return above, 1.0 - above
 
 
 def all_hold(p_for: Sequence[float], p_against: Sequence[float], level: float = 0.05) -> Family:

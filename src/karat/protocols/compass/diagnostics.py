@@ -1,131 +1,180 @@
-"""What was read from the same maps in other ways: other centres, damaged maps, other settings, noisy boxes."""
+"""What was read from the same maps in other ways (`variations`): other centres, damaged maps, other settings, and
+whether the order of explainers and of models stays."""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
-from karat.kernel.finding import Figure, Finding, Series
-from karat.protocols.compass.centres import CENTRES
-from karat.protocols.compass.robustness import NOISES, READINGS, SECTOR_COUNTS, WIDTHS
-from karat.protocols.compass.tables import BOX, GROUP, is_control, plain, stream
-from karat.statistics import kendall, paired_difference, sign_flip_test
-
-Floats = npt.NDArray[np.float64]
+from karat.kernel.roles import Results
+from karat.protocols.common.rows import frame_of
+from karat.protocols.compass.analysis import GROUP, KEYS, Floats, clustered_mean, mean_of, pictures
+from karat.protocols.compass.variations import CENTRES, VARIATIONS, Kind, Variation
+from karat.statistics import Estimate, adjust, kendall
 
 
-def centres_finding(frame: pd.DataFrame, detail: Floats, errors: Floats) -> Finding | None:
-    """`frame` has the keys of plain questions and `at`; `detail` starts with the columns of CENTRES."""
-    rows: list[tuple[Any, ...]] = []
-    for (model, dataset, explainer), part in frame.groupby(GROUP):
-        true = errors[part["at"]]
-        rows.append((model, dataset, explainer, "reference", float(np.nanmean(true)), None, None, None, None,
-                     int(np.isfinite(true).sum())))  # fmt: skip
+@dataclass(frozen=True, eq=False)
+class Battery:
+    """Details of a whole run, row by row: `keys` (model, dataset, explainer, sample, name, is_control, picture, and
+    what the sample is: origin, kind, variant, relation, zone), compasses around reference and target, other readings.
+    """
+
+    keys: pd.DataFrame
+    shares: Floats
+    around_target: Floats
+    centres: Floats
+    readings: Floats
+
+    @staticmethod
+    def of(run: Results) -> Battery | None:
+        """None where a run keeps no details."""
+        scores = run.scores()
+        parts = [run.details(metric) for metric in ("compass/direction_error", "centre_advantage", "turn_penalty")]
+        if not all(len(part.keys) for part in parts):
+            return None
+        about = [name for name in ("origin", "kind", "variant", "relation", "zone") if f"meta.{name}" in scores]
+        facts = scores.drop_duplicates(["explainer", "sample"]).assign(picture=pictures)
+        columns = ["explainer", "sample", "picture", "explainer.name", "explainer.is_control"]
+        columns += [f"meta.{name}" for name in about]
+        facts = facts[columns].set_axis(["explainer", "sample", "picture", "name", "is_control", *about], axis=1)
+        keys = parts[0].keys[KEYS].astype(object).merge(facts.astype({"name": object}), on=["explainer", "sample"])
+        assert len(keys) == len(parts[0].keys)
+        assert all(part.keys[KEYS].equals(parts[0].keys[KEYS]) for part in parts)  # sorted alike
+        arrays = (parts[0].arrays["shares"], parts[1].arrays["around_target"], parts[1].arrays["centres"],
+                  parts[2].arrays["readings"])  # fmt: skip
+        return Battery(keys, *(array.astype(np.float64) for array in arrays))
+
+    def where(self, kind: str) -> pd.DataFrame:
+        """Keys of the samples of one kind that have a compass, with `at`, their row in the arrays."""
+        keys = self.keys.assign(at=np.arange(len(self.keys)))
+        chosen = keys["kind"].to_numpy() == kind if "kind" in keys else np.full(len(keys), kind == "plain")
+        return keys[chosen & np.asarray(np.isfinite(self.shares).all(axis=1))]
+
+
+@dataclass(frozen=True)
+class Centre:
+    """The same maps read around another centre; `change` is the DAE there minus that at the true reference."""
+
+    model: str
+    dataset: str
+    explainer: str
+    is_control: bool
+    centre: str
+    dae: float
+    change: Estimate
+    n: int
+
+
+def centres(battery: Battery) -> pd.DataFrame:
+    rows = []
+    for key, part in battery.where("plain").groupby(GROUP, sort=True):
+        model, dataset, explainer = map(str, key)
+        control, picture = bool(part["is_control"].iloc[0]), part["picture"].to_numpy()
+        table = battery.centres[part["at"]]
         for k, name in enumerate(CENTRES):
-            other = detail[part["at"], k]
-            if not np.isfinite(other + true).any():
+            both = table[np.isfinite(table[:, k] + table[:, 0])]
+            if len(both):
+                change = clustered_mean(table[:, k] - table[:, 0], picture)
+                rows.append(
+                    Centre(model, dataset, explainer, control, name, float(both[:, k].mean()), change, len(both))
+                )
+    return frame_of(rows, Centre)
+
+
+@dataclass(frozen=True)
+class Varied:
+    """One other reading of an explainer's maps; `change` is to the usual reading, paired by sample."""
+
+    model: str
+    dataset: str
+    explainer: str
+    name: str
+    is_control: bool
+    kind: Kind
+    amount: float
+    reading: str
+    dae: float
+    ea: float
+    tau: float
+    change: Estimate
+    n: int
+
+
+def varied(battery: Battery) -> pd.DataFrame:
+    """A row of `Varied` per explainer and reading. `tau` is Kendall's, to the usual errors over samples."""
+    rows = []
+    for key, part in battery.where("plain").groupby(GROUP, sort=True):
+        model, dataset, explainer = map(str, key)
+        about = (model, dataset, explainer, str(part["name"].iloc[0]), bool(part["is_control"].iloc[0]))
+        table = battery.readings[part["at"]]
+        usual = table[:, 0]
+        for k, how in enumerate(VARIATIONS):
+            errors = table[:, k]
+            kept = errors[np.isfinite(errors)]
+            ea = float((kept <= 45 + 1e-9).mean()) if len(kept) else float("nan")
+            tau = kendall(usual, errors).value if np.isfinite(usual + errors).sum() > 2 else float("nan")
+            change = clustered_mean(errors - usual, part["picture"].to_numpy())
+            of_kind, tau = (how.kind, how.amount, how.name), round(float(tau), 12)
+            rows.append(Varied(*about, *of_kind, mean_of(errors), ea, tau, change, len(kept)))
+    return frame_of(rows, Varied)
+
+
+# ---- does the order stay?
+
+#: Readings under which the paper says that rankings stay: B.2 and D.1, D.2, E.6 ("moderate, content-preserving").
+REASONABLE: dict[str, tuple[Variation, ...]] = {
+    "estimator": tuple(how for how in VARIATIONS if how.kind == "estimator"),
+    "width": tuple(how for how in VARIATIONS if how.kind == "width" and how.amount >= 0.6),
+    "sectors": tuple(how for how in VARIATIONS if how.kind in ("sectors", "origin") and how.amount != 8),
+    "damage": tuple(
+        how for how in VARIATIONS
+        if (how.kind == "dropout" and how.amount <= 0.25) or (how.kind == "blur" and how.amount <= 1)
+    ),
+    "box noise": tuple(how for how in VARIATIONS if how.kind == "box noise"),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Stable:
+    """Two explainers on one model (or two models under one explainer) that the usual reading tells apart; `lead` is by
+    how much the better one stays ahead under another reading, paired by sample."""
+
+    among: str
+    within: str
+    dataset: str
+    better: str
+    worse: str
+    kind: str
+    reading: str
+    lead: Estimate
+
+
+def stability(battery: Battery, level: float = 0.05) -> pd.DataFrame:
+    """A row of `Stable` per pair that is told apart (Holm, within its dataset and what it is compared within) and
+    reading of `REASONABLE`, once among explainers and once among models."""
+    plain = battery.where("plain")
+    plain = plain[~plain["is_control"]]
+    rows: list[Stable] = []
+    for among, within in (("explainer", "model"), ("model", "explainer")):
+        for (dataset, name), part in plain.groupby(["dataset", within], sort=True):
+            places = part.pivot(index="sample", columns=among, values="at").dropna()
+            if places.shape[1] < 2 or len(places) < 3:
                 continue
-            rng = stream(model, dataset, explainer, name)
-            one = sign_flip_test(true, other, rng=rng, alternative="less", resamples=1999)
-            two = sign_flip_test(true, other, rng=rng, alternative="two-sided", resamples=1999)
-            shown = other[np.isfinite(other + true)]
-            rows.append((model, dataset, explainer, name, float(shown.mean()), -one.difference, one.p, two.p,
-                         "true centre" if one.p < 0.05 else "no advantage", one.n))  # fmt: skip
-    if not rows:
-        return None
-    names = (*GROUP, "centre", "dae", "change", "p (true is lower)", "p (two-sided)", "better", "n")
-    table = pd.DataFrame(rows, columns=list(names))
-    won = table[(table["centre"] == "random") & (table["better"] == "true centre")]["explainer"].unique().tolist()
-    return Finding(
-        "Reference-centre randomisation",
-        "The same maps read around other centres; change is the DAE there minus that at the true reference. From a new "
-        "centre the truth is the direction to the target; `as asked` keeps the direction from reference to target.",
-        (f"Better from the true reference than from a random centre: {', '.join(won)}." if won
-         else "The true reference is no better a centre than a random one.",), names, plain(table),
-        section="Diagnostics", figures=_bars(table, "centre", "DAE by centre"),
-    )  # fmt: skip
-
-
-def robustness_finding(frame: pd.DataFrame, detail: Floats, errors: Floats) -> Finding | None:
-    """creg2026 table 7: DAE, EA and the order of samples under damage to the maps."""
-    rows: list[tuple[Any, ...]] = []
-    for (model, dataset, explainer), part in frame.groupby(GROUP):
-        clean = errors[part["at"]]
-        rows.append((model, dataset, explainer, "none", *_summary(clean), 1.0, None, None, None))
-        for k, name in enumerate(READINGS[:7]):
-            other = detail[part["at"], k]
-            tau = kendall(clean, other).value if np.isfinite(clean + other).sum() > 2 else np.nan
-            lost = paired_difference(other, clean, rng=stream(model, dataset, explainer, name))
-            rows.append((model, dataset, explainer, name, *_summary(other), tau, lost.value, lost.low, lost.high))
-    if not rows:
-        return None
-    names = (*GROUP, "damage", "dae", "ea", "tau to clean", "change", "low", "high")
-    table = pd.DataFrame(rows, columns=list(names))
-    real = table[~table["explainer"].map(is_control)]
-    turned = real[real["damage"] == "rotation 90"]
-    said = (
-        f"A quarter turn of the maps costs {turned['change'].mean():.1f} degrees on average, and clearly in "
-        f"{int((turned['low'] > 0).sum())} of {len(turned)} rows.",
-    ) if len(turned) else ()  # fmt: skip
-    return Finding(
-        "Damaged maps", "Dropout sets cells to 0, blur is in cells, rotation turns the map while the objects stay. Tau "
-        "is Kendall's, between the errors of clean and damaged maps over samples.", said, names, plain(table),
-        section="Diagnostics", figures=_bars(table, "damage", "DAE by damage"),
-    )  # fmt: skip
-
-
-def settings_finding(frame: pd.DataFrame, detail: Floats, errors: Floats) -> Finding | None:
-    """creg2026 D.1 and D.2: other widths, other numbers of sectors, boxes that are a bit off."""
-    rows: list[tuple[Any, ...]] = []
-    for (model, dataset, explainer), part in frame.groupby(GROUP):
-        for k, name in enumerate(READINGS[7:], start=7):
-            other = detail[part["at"], k]
-            moved = paired_difference(other, errors[part["at"]], rng=stream(model, dataset, explainer, name))
-            change = (None,) * 3 if name.startswith("oracle") else (moved.value, moved.low, moved.high)
-            rows.append((model, dataset, explainer, name, *_summary(other), *change))
-    if not rows:
-        return None
-    names = (*GROUP, "setting", "dae", "ea", "change", "low", "high")
-    table = pd.DataFrame(rows, columns=list(names))
-    kinds = ("width", WIDTHS, "sigma_r"), ("sectors", SECTOR_COUNTS, "sectors"), ("box noise", NOISES, "pixels")
-    figures = []
-    for (model, dataset), whole in table.groupby(["model", "dataset"]):
-        for prefix, values, unit in kinds:
-            lines = []
-            for explainer, part in whole.groupby("explainer"):
-                if is_control(str(explainer)) and explainer != BOX:
+            picture = part.drop_duplicates("sample").set_index("sample")["picture"].reindex(places.index).to_numpy()
+            errors = {str(one): battery.readings[places[one].to_numpy(np.intp)] for one in places}
+            pairs = list(combinations(sorted(errors), 2))
+            usual = [clustered_mean(errors[b][:, 0] - errors[a][:, 0], picture) for a, b in pairs]
+            apart = adjust(np.array([one.p for one in usual]), "holm") < level
+            for (a, b), lead, clear in zip(pairs, usual, apart, strict=True):
+                if not clear:
                     continue
-                by = part.set_index("setting")["dae"]
-                lines.append(Series(str(explainer), tuple(values), tuple(float(by[f"{prefix} {v:g}"]) for v in values)))
-            title = f"DAE by {prefix}: {model} on {dataset}"
-            figures.append(Figure(title, "lines", unit, "degrees", tuple(lines)))
-    real = table[~table["explainer"].map(is_control)]
-    usual = real[real["setting"].isin([f"width {r:g}" for r in WIDTHS if r > 0.3])].dropna(subset=["change"])
-    said = (
-        f"Widths of 0.6 to 2.0 change the DAE by {usual['change'].abs().max():.1f} degrees at most.",
-    ) if len(usual) else ()  # fmt: skip
-    return Finding(
-        "Other settings", "sigma is 2 sigma_r times the distance of the two objects; box noise moves both centres (the "
-        "truth is that of the true boxes), and its oracle is the noisy boxes' own direction. `change` is to the usual "
-        "setting: sigma_r 0.6, eight sectors, no noise.", said, names, plain(table),
-        section="Diagnostics", figures=tuple(figures),
-    )  # fmt: skip
-
-
-def _bars(table: pd.DataFrame, by: str, title: str) -> tuple[Figure, ...]:
-    """A figure per model and dataset: a group of bars per explainer, one bar per centre or damage."""
-    return tuple(
-        Figure(f"{title}: {model} on {dataset}", "bars", "", "degrees", tuple(
-            Series(str(name), tuple(one["explainer"]), tuple(map(float, one["dae"])))
-            for name, one in part.dropna(subset=["dae"]).groupby(by, sort=False)
-        ))
-        for (model, dataset), part in table.groupby(["model", "dataset"])
-    )  # fmt: skip
-
-
-def _summary(errors: Floats) -> tuple[float, float]:
-    kept = errors[np.isfinite(errors)]
-    return (float(kept.mean()), float((kept <= 45 + 1e-9).mean())) if len(kept) else (float("nan"), float("nan"))
+                better, worse = (a, b) if lead.value > 0 else (b, a)
+                for kind, readings in REASONABLE.items():
+                    for how in readings:
+                        k = VARIATIONS.index(how)
+                        under = clustered_mean(errors[worse][:, k] - errors[better][:, k], picture)
+                        rows.append(Stable(among, str(name), str(dataset), better, worse, kind, how.name, under))
+    return frame_of(rows, Stable)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
 from karat.datasets.spatial.question import OPPOSITE
-from karat.kernel.finding import Figure, Finding, Series
-from karat.protocols.compass.tables import GROUP, is_control, plain, stream
-from karat.statistics import bootstrap_mean, bootstrap_statistic
+from karat.protocols.common.rows import frame_of
+from karat.protocols.compass.analysis import GROUP, Floats, clustered_mean, stream
+from karat.protocols.compass.diagnostics import Battery
+from karat.statistics import Estimate, bootstrap_statistic
 
-Floats = npt.NDArray[np.float64]
 #: Sector of each relation among four, 0 being right.
 _QUADRANT = {"right": 0, "above": 1, "left": 2, "below": 3}
 
@@ -54,91 +54,68 @@ def peak_shift(p: Floats, q: Floats) -> Floats:
     return np.where(usable, np.abs((steps + 180) % 360 - 180), np.nan)
 
 
-def joined(keys: pd.DataFrame, detail: Floats, scores: pd.DataFrame) -> pd.DataFrame:
-    """Keys of details with `at` (their row in `detail`), origin, kind, variant, relation, zone."""
-    if "meta.origin" not in scores:
-        return pd.DataFrame()
-    about = ["meta.origin", "meta.kind", "meta.variant", "meta.relation", "meta.zone"]
-    meta = scores[["sample", *(name for name in about if name in scores)]].drop_duplicates("sample")
-    frame = keys.assign(at=np.arange(len(keys))).merge(meta, on="sample")
-    frame.columns = [str(name).removeprefix("meta.") for name in frame.columns]
-    return frame[np.isfinite(detail[frame["at"].to_numpy()]).all(axis=1)]
+# ---- what a run shows
 
 
-def probe_finding(frame: pd.DataFrame, shares: Floats) -> Finding | None:
-    probes = frame[frame["kind"] == "probe"]
-    if probes.empty:
-        return None
+@dataclass(frozen=True)
+class Probe:
+    """Each of the four answers explained in turn: `pta` as in `probe_agreement`, `jsd` between opposite answers."""
+
+    model: str
+    dataset: str
+    explainer: str
+    is_control: bool
+    pta: Estimate
+    jsd: Estimate
+    scenes: int
+
+
+def probes(battery: Battery) -> pd.DataFrame:
     rows = []
-    for (model, dataset, explainer), part in probes.groupby(GROUP):
+    for key, part in battery.where("probe").groupby(GROUP, sort=True):
+        model, dataset, explainer = map(str, key)
+        shares = battery.shares
         agree = probe_agreement(shares[part["at"]], part["variant"].tolist())
-        share = bootstrap_mean(agree, clusters=part["origin"].to_numpy(), rng=stream(model, dataset, explainer, "pta"))
         table = part.pivot_table(index="origin", columns="variant", values="at", aggfunc="first")
         both = [table.reindex(columns=[r, OPPOSITE[r]]).dropna().astype(int) for r in ("left", "above")]
-        found = [divergence(shares[pairs.iloc[:, 0]], shares[pairs.iloc[:, 1]]) for pairs in both]
+        apart = np.concatenate([divergence(shares[pairs.iloc[:, 0]], shares[pairs.iloc[:, 1]]) for pairs in both])
         origins = np.concatenate([pairs.index.to_numpy() for pairs in both])
-        rng = stream(model, dataset, explainer, "jsd")
-        split = bootstrap_mean(np.concatenate(found), clusters=origins if len(origins) else None, rng=rng)
-        rows.append((model, dataset, explainer, share.value, share.low, share.high, split.value, split.low, split.high,
-                     len(table)))  # fmt: skip
-    names = (*GROUP, "pta", "pta low", "pta high", "jsd", "jsd low", "jsd high", "scenes")
-    table = pd.DataFrame(rows, columns=list(names))
-    reacting = table[table["pta low"] > 0.25]["explainer"].unique().tolist()
-    sentence = (
-        f"Follow the probed answer more often than chance: {', '.join(reacting)}." if reacting
-        else "No explainer follows the probed answer more often than chance (1 in 4)."
-    )  # fmt: skip
-    series = tuple(
-        Series(f"{model} on {dataset}", tuple(part["explainer"]), tuple(part["pta"]), tuple(part["pta low"]),
-               tuple(part["pta high"]))
-        for (model, dataset), part in table.groupby(["model", "dataset"])
-    )  # fmt: skip
-    return Finding(
-        "Target intervention",
-        "The same picture and question, each of the four answers explained in turn. PTA: how often the strongest "
-        "quadrant is that of the probed answer (a map that does not react: exactly 1/4). JSD: divergence in bits of "
-        "the compasses of opposite answers.", (sentence,), names, plain(table), section="Interventions",
-        figures=(Figure("Probe agreement", "intervals", "", "PTA", series, lines=(("no reaction", 0.25),)),),
-    )  # fmt: skip
+        pta, jsd = clustered_mean(agree, part["origin"].to_numpy()), clustered_mean(apart, origins)
+        rows.append(Probe(model, dataset, explainer, bool(part["is_control"].iloc[0]), pta, jsd, len(table)))
+    return frame_of(rows, Probe)
 
 
-def swap_finding(frame: pd.DataFrame, shares: Floats, around_target: Floats) -> Finding | None:
-    """`shares` around each question's reference; `around_target` around its target, which the swap has made of it."""
-    swaps = frame[frame["kind"] == "swap"].merge(
-        frame[frame["kind"] == "plain"], on=[*GROUP, "origin"], suffixes=(" swap", "")
-    )
-    if swaps.empty:
-        return None
+@dataclass(frozen=True)
+class Swap:
+    """The roles in the question exchanged. `shift` of the peak as each question is read from its own reference;
+    `centre_shift` of the unchanged map read from the other object; `question_shift` at the same centre, which is what
+    the question itself does."""
+
+    model: str
+    dataset: str
+    explainer: str
+    is_control: bool
+    shift: float
+    sd: float
+    centre_shift: float
+    question_shift: Estimate
+    n: int
+
+
+def swaps(battery: Battery) -> pd.DataFrame:
+    """`battery.around_target` is around each question's target, which the swap has made of the reference."""
+    plain = battery.where("plain")[[*GROUP, "origin", "at"]] if "origin" in battery.keys else battery.where("swap")
+    both = battery.where("swap").merge(plain, on=[*GROUP, "origin"], suffixes=(" swap", "")) if len(plain) else plain
     rows = []
-    for (model, dataset, explainer), part in swaps.groupby(GROUP):
+    for key, part in both.groupby(GROUP, sort=True) if len(both) else ():
+        model, dataset, explainer = map(str, key)
         before, after = part["at"].to_numpy(), part["at swap"].to_numpy()
-        moved = peak_shift(shares[before], shares[after])
-        same = peak_shift(shares[before], around_target[after])
-        alone = peak_shift(shares[before], around_target[before])
-        one, two, three = (bootstrap_mean(v, rng=stream(model, dataset, explainer, k)) for k, v in
-                           (("moved", moved), ("same", same), ("alone", alone)))  # fmt: skip
-        rows.append((model, dataset, explainer, one.value, float(np.nanstd(moved)), three.value, two.value, two.low,
-                     two.high, one.n))  # fmt: skip
-    names = (*GROUP, "shift", "sd", "shift of the centre alone", "shift at the same centre", "low", "high", "n")
-    table = pd.DataFrame(rows, columns=list(names))
-    figures = tuple(
-        Figure(f"Role swap: {model} on {dataset}", "bars", "", "degrees", tuple(
-            Series(name, tuple(part["explainer"]), tuple(map(float, part[name])))
-            for name in ("shift", "shift of the centre alone", "shift at the same centre")
-        ), lines=(("random peaks", 90.0),))
-        for (model, dataset), part in table.groupby(["model", "dataset"])
-    )  # fmt: skip
-    real = table[~table["explainer"].map(is_control)]
-    reacting = real[real["low"] > 0]["explainer"].unique().tolist()
-    return Finding(
-        "Query role swap",
-        "`Where is A relative to B` instead of `B relative to A`. `shift` compares peaks seen from each question's own "
-        "reference, as the paper seems to; `the centre alone` is the shift that the unchanged map shows when it is "
-        "read from the other object; `at the same centre` is what the question itself changes. Random peaks shift 90.",
-        (f"The question alone moves the peak for {', '.join(reacting)}." if reacting
-         else "The question alone moves no peak.",), names, plain(table), section="Interventions",
-        figures=figures,
-    )  # fmt: skip
+        moved = peak_shift(battery.shares[before], battery.shares[after])
+        question = clustered_mean(peak_shift(battery.shares[before], battery.around_target[after]))
+        alone = peak_shift(battery.shares[before], battery.around_target[before])
+        rows.append(Swap(model, dataset, explainer, bool(part["is_control"].iloc[0]), float(np.nanmean(moved)),
+                         float(np.nanstd(moved)), float(np.nanmean(alone)), question, question.n))  # fmt: skip
+    return frame_of(rows, Swap)
 
 
 @dataclass(frozen=True)
@@ -183,43 +160,41 @@ def partition(rows: Floats) -> Partition | None:
     )  # fmt: skip
 
 
-def _partition_rows(part: pd.DataFrame, shares: Floats) -> Floats:
-    codes = [pd.factorize(part[name], sort=True)[0] for name in ("origin", "relation", "zone")]
-    return np.column_stack([*codes, shares[part["at"].to_numpy()]])
+@dataclass(frozen=True)
+class Partitioned:
+    """`Partition` of one explainer, and how much more location explains than direction."""
+
+    model: str
+    dataset: str
+    explainer: str
+    is_control: bool
+    eta2_direction: float
+    eta2_location: float
+    eta2_image: float
+    within_direction: float
+    within_location: float
+    location_lead: Estimate
+    n: int
+
+
+def partitions(battery: Battery) -> pd.DataFrame:
+    rows = []
+    for key, part in battery.where("move").groupby(GROUP, sort=True):
+        model, dataset, explainer = map(str, key)
+        codes = [pd.factorize(part[name], sort=True)[0] for name in ("origin", "relation", "zone")]
+        table = np.column_stack([*codes, battery.shares[part["at"].to_numpy()]])
+        whole = partition(table)
+        if whole is not None:
+            rng = stream(model, dataset, explainer, "partition")
+            lead = bootstrap_statistic(table, _lead, clusters=table[:, 0], rng=rng, resamples=200)
+            control = bool(part["is_control"].iloc[0])
+            rows.append(
+                Partitioned(model, dataset, explainer, control, **asdict(whole), location_lead=lead, n=len(part))
+            )
+    return frame_of(rows, Partitioned)
 
 
 def _lead(rows: Floats) -> float:
     """How much more location explains than direction."""
-    found = partition(rows)
-    return float("nan") if found is None else found.eta2_location - found.eta2_direction
-
-
-def partition_finding(frame: pd.DataFrame, shares: Floats) -> Finding | None:
-    moves = frame[frame["kind"] == "move"]
-    rows = []
-    for (model, dataset, explainer), part in moves.groupby(GROUP):
-        table = _partition_rows(part, shares)
-        found = partition(table)
-        if found is not None:
-            rng = stream(model, dataset, explainer, "partition")
-            lead = bootstrap_statistic(table, _lead, clusters=table[:, 0], rng=rng, resamples=200)
-            rows.append((model, dataset, explainer, *astuple(found), lead.value, lead.low, lead.high, len(part)))
-    if not rows:
-        return None
-    names = (*GROUP, "eta2 direction", "eta2 location", "eta2 image", "within direction", "within location",
-             "location - direction", "low", "high", "n")  # fmt: skip
-    parts = pd.DataFrame(rows, columns=list(names))
-    figures = tuple(
-        Figure(f"{model} on {dataset}", "bars", "", "share of variance within a picture", tuple(
-            Series(name, tuple(part["explainer"]), tuple(map(float, part[f"within {name}"])))
-            for name in ("direction", "location")))
-        for (model, dataset), part in parts.groupby(["model", "dataset"])
-    )  # fmt: skip
-    return Finding(
-        "Variance partition: fix the target, move the reference",
-        "The target stays, the reference moves to other places, some in the same direction, some in others. Shares of "
-        "the variance of the whole compass that direction (the relation), location (the ninth of the picture that the "
-        "reference stands in) and the picture explain, each alone; `within` splits what varies within a picture into "
-        "between directions and between places in the same direction.",
-        (), names, plain(parts), section="Interventions", figures=figures,
-    )  # fmt: skip
+    shares = partition(rows)
+    return float("nan") if shares is None else shares.eta2_location - shares.eta2_direction

@@ -6,6 +6,7 @@ and the page sets accuracy beside direction. Importing this loads no torch: plan
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,7 +33,9 @@ class Lora:
     rate; batch size, weights and the relevance that is trained are ours.
 
     A twin that answers everything has nothing to learn: `shaken` first adds noise of so many standard deviations of
-    each weight to the decoder's.
+    each weight to the decoder's. `seed` draws all three: the noise, the questions and the training. `layer` is where
+    the relevance is read that `direction` and `localisation` train: one at which gradient times activation is a signal
+    (not `decoder.late`: see `karat.explainers.gradient.activation`).
     """
 
     base: str = "gridvlm.pure"
@@ -52,16 +55,20 @@ class Lora:
     batch: int = 8
     seed: int = 1
     shaken: float = 0.0
+    layer: str = "decoder.signal"
     card: ClassVar[Card] = Card(
         "lora", "a vision-language model after LoRA on spatial questions, with an objective on its own evidence",
         "model", citation="creg2026, G", extra="train",
-        departures="adapters on q_proj and v_proj of the decoder only; trained relevance is |gradient × activation|",
+        departures="adapters on q_proj and v_proj of the decoder only; trained relevance is |gradient × activation| "
+        "at a layer where that is a signal",
+        version=2,
     )  # fmt: skip
 
     @property
     def label(self) -> str:
         base = self.source.label + (f" shaken {self.shaken:g}" if self.shaken else "")
-        return base if self.strategy == "none" else f"{base} + {self.strategy}"
+        trained = "" if self.strategy == "none" else f" + {self.strategy}"
+        return base + trained + (f" seed {self.seed}" if self.seed != 1 else "")
 
     @property
     def facts(self) -> dict[str, Scalar]:
@@ -98,6 +105,12 @@ class Lora:
         """Where the trained adapter is kept, so that every worker and every later run finds it."""
         root = os.environ.get("KARAT_CACHE") or Path.home() / ".cache" / "karat"
         return Path(root) / "lora" / f"{self.revision}.safetensors"
+
+    @property
+    def history(self) -> tuple[dict[str, float], ...]:
+        """Mean losses of every epoch (`epoch`, `answer`, `auxiliary`), kept with the adapter; none before training."""
+        path = self.kept.with_suffix(".json")
+        return tuple(json.loads(path.read_text("utf-8"))) if path.is_file() else ()
 
     def load(self) -> VLM:
         """The base with the adapter merged into its weights; trained first if it was not yet."""

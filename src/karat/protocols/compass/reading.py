@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +12,7 @@ from karat.datasets.spatial.question import centre
 from karat.kernel.attribution import Attribution
 from karat.kernel.errors import BadInput
 from karat.kernel.sample import Sample
-from karat.metrics.compass import compass, direction_error, excess
+from karat.metrics.compass import Estimator, Origin, compass, direction_error, excess
 
 Floats = npt.NDArray[np.float64]
 SECTORS, SIGMA = 8, 1.2  # creg2026 B.3: K = 8, sigma = 0.6 * 2.0 * d_AB
@@ -33,20 +32,23 @@ class Scene:
     target: Floats
     pixels: Floats
     box: Floats
+    origin: Origin = "centre"
 
     @property
     def aspect(self) -> Floats:
         return np.asarray(self.pixels[:, 1] / self.pixels[:, 0])
 
-    def compass(self, sectors: int = SECTORS, sigma: float = SIGMA) -> Floats:
-        return np.asarray(compass(self.maps, self.reference, self.target, sectors, sigma, self.aspect))
+    def compass(self, sectors: int = SECTORS, sigma: float = SIGMA, origin: Origin | None = None) -> Floats:
+        how = origin or self.origin
+        return np.asarray(compass(self.maps, self.reference, self.target, sectors, sigma, self.aspect, how))
 
-    def errors(self, sectors: int = SECTORS, sigma: float = SIGMA) -> Floats:
+    def errors(self, sectors: int = SECTORS, sigma: float = SIGMA, origin: Origin | None = None) -> Floats:
         """DAE (m,) of the peak."""
-        return self.error_of(self.compass(sectors, sigma))
+        return self.error_of(self.compass(sectors, sigma, origin), origin=origin)
 
-    def error_of(self, shares: Floats, estimator: Any = "peak") -> Floats:
-        return np.asarray(direction_error(shares, self.reference, self.target, estimator, self.aspect))
+    def error_of(self, shares: Floats, estimator: Estimator = "peak", origin: Origin | None = None) -> Floats:
+        how = origin or self.origin
+        return np.asarray(direction_error(shares, self.reference, self.target, estimator, self.aspect, how))
 
     def excess(self) -> Floats:
         """Evidence above each sector's share of the picture, the reference's own box aside."""
@@ -56,7 +58,7 @@ class Scene:
         inside = ((y <= rows) & (rows < bottom))[:, :, None] & ((x <= columns) & (columns < right))[:, None, :]
         return excess(self.maps, self.reference, self.target, SECTORS, SIGMA, self.aspect, inside)
 
-    def seen_from(self, points: Floats, towards: Floats) -> Floats:
+    def read_from(self, points: Floats, towards: Floats) -> Floats:
         """DAE (m,) when the same maps are read around other points, the truth being the direction to `towards`."""
         return replace(self, reference=points, target=towards).errors()
 
@@ -65,7 +67,7 @@ class Scene:
 
 
 def scenes(
-    samples: Sequence[Sample], attributions: Sequence[Attribution], cells: int
+    samples: Sequence[Sample], attributions: Sequence[Attribution], cells: int, origin: Origin = "centre"
 ) -> tuple[list[Scene], dict[int, str]]:
     """Scenes by map size, and why the rest has no answer by definition.
 
@@ -83,17 +85,17 @@ def scenes(
         except BadInput:
             absent[i] = "the sample names no reference and target"
             continue
-        shown = pooled(np.asarray(attribution.visual, dtype=np.float64), cells)
-        sizes.setdefault((shown.shape[0], shown.shape[1]), []).append((i, shown, points))
-    found = []
+        coarse = pooled(np.asarray(attribution.visual, dtype=np.float64), cells)
+        sizes.setdefault((coarse.shape[0], coarse.shape[1]), []).append((i, coarse, points))
+    groups = []
     for (height, width), members in sizes.items():
         places = [i for i, _, _ in members]
         pixels = np.array([[samples[i].size[1] / width, samples[i].size[0] / height] for i in places])
         points = np.stack([points for _, _, points in members]) / pixels[:, None]
-        maps = np.stack([shown for _, shown, _ in members])
+        maps = np.stack([coarse for _, coarse, _ in members])
         boxes = np.array([_reference_box(samples[i]) for i in places])
-        found.append(Scene(places, maps, points[:, 0], points[:, 1], pixels, boxes))
-    return found, absent
+        groups.append(Scene(places, maps, points[:, 0], points[:, 1], pixels, boxes, origin))
+    return groups, absent
 
 
 def _reference_box(sample: Sample) -> tuple[int, int, int, int]:
@@ -101,13 +103,13 @@ def _reference_box(sample: Sample) -> tuple[int, int, int, int]:
     return x, y, x + width, y + height
 
 
-def pooled(shown: Floats, cells: int) -> Floats:
+def pooled(fine: Floats, cells: int) -> Floats:
     """A map of at most `cells` a side, each the mean of the stretch it stands for."""
     for axis in (0, 1):
-        size = shown.shape[axis]
+        size = fine.shape[axis]
         if size > cells:
             edges = np.linspace(0, size, cells + 1).astype(np.intp)
             shape = [1, 1]
             shape[axis] = cells
-            shown = np.add.reduceat(shown, edges[:-1], axis=axis) / np.diff(edges).reshape(shape)
-    return shown
+            fine = np.add.reduceat(fine, edges[:-1], axis=axis) / np.diff(edges).reshape(shape)
+    return fine

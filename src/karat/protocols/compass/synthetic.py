@@ -12,10 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from karat.kernel.finding import Figure, Finding, Series
 from karat.metrics.compass import compass, direction_error
+from karat.protocols.compass.analysis import stream
 from karat.protocols.compass.reading import Floats
-from karat.protocols.compass.tables import plain, stream
 from karat.statistics import bootstrap_mean
 
 CELLS = 24
@@ -86,10 +85,10 @@ def relational_table(n: int = 500, seed: int = 0) -> pd.DataFrame:
     """DAE and EA of each pattern on n random scenes, with intervals; and of noise, where the layout favours no side."""
     rng = np.random.default_rng(seed)
     scenes = draw_scenes(n, rng)
-    found = {name: (scenes.reference, maps) for name, maps in relational_maps(scenes).items()}
-    found[NOISE] = np.full((n, 2), CELLS / 2), rng.random((n, CELLS, CELLS))
+    patterns = {name: (scenes.reference, maps) for name, maps in relational_maps(scenes).items()}
+    patterns[NOISE] = np.full((n, 2), CELLS / 2), rng.random((n, CELLS, CELLS))
     rows = []
-    for name, (reference, maps) in found.items():
+    for name, (reference, maps) in patterns.items():
         shares = compass(maps, reference, scenes.target)
         errors = direction_error(shares, reference, scenes.target)
         mean = bootstrap_mean(errors, rng=stream("relational", name))
@@ -123,33 +122,3 @@ def crossover(table: pd.DataFrame) -> float:
     if k == 0:
         return float(alpha[0])
     return float(np.interp(0.5, share[k - 1 : k + 1], alpha[k - 1 : k + 1]))
-
-
-def relational_finding() -> Finding:
-    table = relational_table()
-    drawn = table[table["map"] != NOISE]
-    series = Series("DAE", *(tuple(table[name]) for name in ("map", "dae", "low", "high")))
-    return Finding(
-        "The instrument on relational patterns", "Maps drawn on 500 random scenes: the reading is not made for a "
-        "filled target box alone. 11.25 degrees is the floor of a peak among eight sectors. Noise is read around the "
-        "middle of the picture, where every direction has as much room as its opposite.",
-        (f"All patterns score {drawn['dae'].min():.1f} to {drawn['dae'].max():.1f} degrees.",), tuple(table.columns),
-        plain(table), section="The instrument",
-        figures=(Figure("Relational patterns", "intervals", "", "degrees", (series,),
-                        lines=(("floor", 11.25), ("chance", 90.0))),),
-    )  # fmt: skip
-
-
-def injection_finding() -> Finding:
-    table = injection_table()
-    at = crossover(table)
-    series = tuple(
-        Series(name, tuple(table["alpha"]), tuple(table[f"dae to {name}"])) for name in ("position", "direction")
-    )
-    return Finding(
-        "Signal injection", "A bump on the target mixed with a wedge 90 degrees off, on 500 random scenes. Where the "
-        "reading changes sides depends on the widths of the two, which the paper does not give.",
-        (f"The peak follows the injected direction from alpha = {at:.2f} on.",), tuple(table.columns), plain(table),
-        section="The instrument",
-        figures=(Figure("Signal injection", "lines", "alpha", "DAE", series, lines=(("chance", 90.0),)),),
-    )  # fmt: skip

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -12,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from karat.datasets.spatial.question import RELATIONS, centre
+from karat.explainers.gradient.activation import is_signal
 from karat.explainers.to_attribution import wide
 from karat.kernel.errors import BadInput, ExtraMissing
 from karat.kernel.identity import generator
@@ -27,8 +32,14 @@ if TYPE_CHECKING:
     from karat.protocols.compass.lora import Lora
 
 
+Progress = Callable[[int, int], None]  # steps done, steps in all
+
+
 def tuned(what: Lora) -> VLM:
-    """The base model with its trained adapter merged in: plain linear layers again, which every explainer knows."""
+    """The base model with its trained adapter merged in: plain linear layers again, which every explainer knows.
+
+    What was trained before is read from `what.kept`, beside which `what.history` lies.
+    """
     peft = _peft()
     model = what.source.load()
     if not isinstance(model, VLM):
@@ -44,8 +55,8 @@ def tuned(what: Lora) -> VLM:
 
         peft.set_peft_model_state_dict(adapter, load_file(what.kept))
     else:
-        train(model, what.dataset.load(0, what.samples), what)
-        _keep(peft.get_peft_model_state_dict(adapter), what)
+        history = train(model, what.dataset.load(0, what.samples), what, Teller(what.label))
+        _keep(peft.get_peft_model_state_dict(adapter), history, what)
     module = adapter.merge_and_unload()
     module.eval().requires_grad_(False)
     return replace(model, module=module, name=what.label, mechanism=None)
@@ -65,20 +76,22 @@ def adapted(model: VLM) -> list[str]:
     """Dotted names of the query and value projections of the decoder."""
     inside = model.family.decoder_layers
     names = [name for name, _ in model.module.named_modules() if name.startswith(f"{inside}.")]
-    found = [name for name in names if name.endswith((".q_proj", ".v_proj"))]
-    if not found:
+    projections = [name for name in names if name.endswith((".q_proj", ".v_proj"))]
+    if not projections:
         raise BadInput(f"{model.name} has no q_proj and v_proj under {inside}: LoRA has nothing to adapt.")
-    return found
+    return projections
 
 
-def train(model: VLM, samples: Sequence[Sample], what: Lora) -> list[dict[str, float]]:
+def train(
+    model: VLM, samples: Sequence[Sample], what: Lora, progress: Progress = lambda done, total: None
+) -> list[dict[str, float]]:
     """Train the adapters that `model.module` holds; one row of mean losses per epoch. Deterministic for one seed."""
     parameters = [p for p in model.module.parameters() if p.requires_grad]
     objective = Objective(model, what)
     optimizer = torch.optim.AdamW([*parameters, *objective.parameters()], lr=what.rate, weight_decay=0.0)
     rng = np.random.default_rng(what.seed)
-    history = []
-    for _ in range(what.epochs):
+    history: list[dict[str, float]] = []
+    for epoch in range(what.epochs):
         order = rng.permutation(len(samples))
         losses: dict[str, list[float]] = {"answer": [], "auxiliary": []}
         for at in range(0, len(order), what.batch):
@@ -94,8 +107,24 @@ def train(model: VLM, samples: Sequence[Sample], what: Lora) -> list[dict[str, f
                 losses["auxiliary"] += [float(auxiliary.detach())] * len(part)
             nn.utils.clip_grad_norm_(parameters, 1.0)
             optimizer.step()
-        history.append({name: float(np.mean(values)) for name, values in losses.items()})
+            progress(epoch * len(order) + at + len(batch), what.epochs * len(order))
+        history.append({"epoch": epoch + 1} | {name: float(np.mean(values)) for name, values in losses.items()})
     return history
+
+
+class Teller:
+    """Says how far training is: a line every few seconds, from whichever process trains."""
+
+    def __init__(self, what: str, every: float = 5.0) -> None:
+        self.what, self.every, self.began, self.last = what, every, time.monotonic(), time.monotonic()
+
+    def __call__(self, done: int, total: int) -> None:
+        now = time.monotonic()
+        if now - self.last < self.every and (done < total or now - self.began < self.every):
+            return
+        self.last = now
+        left = (now - self.began) * (total - done) / max(done, 1)
+        print(f"training {self.what}: {done} of {total} questions, {left:.0f} s to go", file=sys.stderr, flush=True)
 
 
 class Objective(nn.Module):
@@ -114,10 +143,10 @@ class Objective(nn.Module):
         right = -self.model.log_probability(inputs, answers).mean()
         none = right.detach() * 0
         if self.what.strategy == "direction":
-            maps = relevance(self.model, inputs, answers)
+            maps = relevance(self.model, inputs, answers, self.what.layer)
             return right, compass_loss(maps, *placed(samples, inputs, maps), entropy=self.what.entropy)
         if self.what.strategy == "localisation":
-            maps = relevance(self.model, inputs, answers)
+            maps = relevance(self.model, inputs, answers, self.what.layer)
             return right, target_loss(maps.flatten(1), inside(samples, inputs, maps))
         if self.what.strategy == "contrastive":
             states = reading_state(self.model, inputs, answers)
@@ -127,39 +156,52 @@ class Objective(nn.Module):
         return right, none
 
 
-def relevance(model: VLM, inputs: Inputs, answers: Sequence[str]) -> Tensor:
-    """(n, rows, columns) |gradient × activation| of the visual tokens in the last layer that they matter in, with a
-    gradient of its own. # creg2026 Eq. 7"""
-    with _output_of(model.module.get_submodule(model.layers["decoder.late"])) as seen:
-        score = model.readout(inputs, answers).sum()
-    (gradient,) = torch.autograd.grad(score, seen[0], create_graph=True)
+def relevance(model: VLM, inputs: Inputs, answers: Sequence[str], layer: str = "decoder.signal") -> Tensor:
+    """(n, rows, columns) |gradient × activation| of the visual tokens at a layer, with a gradient of its own.
+
+    An error where that is rounding for any of the samples: training on it would be training on noise.
+    # creg2026 Eq. 7
+    """
+    if layer not in model.layers:
+        raise BadInput(f"{model.name} has no layer {layer!r}; its roles: {', '.join(model.layers)}.")
     layout = model.layout(inputs)
     if layout.grid is None or layout.visual is None:
         raise BadInput(f"{model.name} has no grid of visual tokens.")
-    scores = wide((gradient * seen[0]).sum(-1).abs()[:, list(layout.visual)])
+    with _output_of(model.module.get_submodule(model.layers[layer])) as outputs:
+        score = model.readout(inputs, answers).sum()
+    states = outputs[0]
+    (slopes,) = torch.autograd.grad(score, states, create_graph=True)
+    visual = list(layout.visual)
+    of_tokens = [part[:, visual].detach().transpose(1, 2)[..., None] for part in (states, slopes)]
+    if not bool(is_signal(of_tokens[0], of_tokens[1]).all()):
+        raise BadInput(
+            f"gradient times activation is rounding error at {layer} of {model.name}: what reads it is a norm. Train "
+            "at an earlier layer (decoder.signal)."
+        )
+    scores = wide((slopes * states).sum(-1).abs()[:, visual])
     return scores.reshape(len(scores), *layout.grid)
 
 
 def reading_state(model: VLM, inputs: Inputs, answers: Sequence[str]) -> Tensor:
     """(n, width) what the head reads when it is to say the answer."""
     position = model.layout(inputs).readout
-    with _output_of(model.module.get_submodule(model.layers["decoder.last"])) as seen:
+    with _output_of(model.module.get_submodule(model.layers["decoder.last"])) as outputs:
         model.readout(inputs, answers)
     assert position is not None  # of every model that answers token by token
-    return seen[0][:, position]
+    return outputs[0][:, position]
 
 
 @contextmanager
 def _output_of(layer: nn.Module) -> Iterator[list[Tensor]]:
     """What a layer gives while the block runs, first call first."""
-    seen: list[Tensor] = []
+    outputs: list[Tensor] = []
 
     def keep(_module: nn.Module, _inputs: Any, output: Any) -> None:
-        seen.append(output[0] if isinstance(output, tuple) else output)
+        outputs.append(output[0] if isinstance(output, tuple) else output)
 
     handle = layer.register_forward_hook(keep)
     try:
-        yield seen
+        yield outputs
     finally:
         handle.remove()
 
@@ -170,10 +212,10 @@ def placed(samples: Sequence[Sample], inputs: Inputs, maps: Tensor) -> tuple[Flo
     The maps are of what the model saw: a centre that was cropped away lies outside of them.
     """
     rows, columns = maps.shape[1:]
-    seen = np.array(frames_of(inputs))  # top, left, bottom, right
+    frames = np.array(frames_of(inputs))  # top, left, bottom, right
     sizes = np.array([sample.size for sample in samples])
-    cells = (seen[:, 2:] - seen[:, :2]) * sizes / (rows, columns)  # height, width in pixels
-    corner = (seen[:, :2] * sizes)[:, ::-1]
+    cells = (frames[:, 2:] - frames[:, :2]) * sizes / (rows, columns)  # height, width in pixels
+    corner = (frames[:, :2] * sizes)[:, ::-1]
     a, b = (
         (np.array([centre(sample, role) for sample in samples]) - corner) / cells[:, ::-1]
         for role in ("anchor", "target")
@@ -183,27 +225,28 @@ def placed(samples: Sequence[Sample], inputs: Inputs, maps: Tensor) -> tuple[Flo
 
 def inside(samples: Sequence[Sample], inputs: Inputs, maps: Tensor) -> Tensor:
     """(n, tokens) visual tokens whose centre lies in the target's box."""
-    found = []
+    masks = []
     for sample, (top, left, bottom, right) in zip(samples, frames_of(inputs), strict=True):
         mask = sample.mask("target")
         down, across = (
             ((start + (np.arange(count) + 0.5) / count * (stop - start)) * side).astype(int)
             for start, stop, count, side in zip((top, left), (bottom, right), maps.shape[1:], mask.shape, strict=True)
         )
-        found.append(mask[down][:, across].ravel())
-    return torch.from_numpy(np.stack(found)).to(maps.device)
+        masks.append(mask[down][:, across].ravel())
+    return torch.from_numpy(np.stack(masks)).to(maps.device)
 
 
-def _keep(state: dict[str, Tensor], what: Lora) -> None:
-    """Write by rename: two workers that train the same adapter write the same file."""
-    import os
-
-    from safetensors.torch import save_file
+def _keep(state: dict[str, Tensor], history: Sequence[dict[str, float]], what: Lora) -> None:
+    """Write by rename, the adapter last: two workers that train the same adapter write the same files."""
+    from safetensors.torch import save
 
     what.kept.parent.mkdir(parents=True, exist_ok=True)
-    part = what.kept.with_name(f"{what.kept.name}.{os.getpid()}")
-    save_file({name: value.contiguous() for name, value in state.items()}, part)
-    part.replace(what.kept)
+    weights = save({name: value.contiguous() for name, value in state.items()})
+    losses = json.dumps(list(history), indent=1).encode()
+    for path, data in ((what.kept.with_suffix(".json"), losses), (what.kept, weights)):
+        part = path.with_name(f"{path.name}.{os.getpid()}")
+        part.write_bytes(data)
+        part.replace(path)
 
 
 def _peft() -> Any:

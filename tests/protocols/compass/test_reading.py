@@ -10,9 +10,8 @@ from karat.kernel.sample import Region, Sample
 from karat.models import blackbox
 from karat.probe.session import Session
 from karat.protocols.compass import Compass
-from karat.protocols.compass.centres import CENTRES
 from karat.protocols.compass.reading import pooled, scenes
-from karat.protocols.compass.robustness import READINGS, blurred, turned
+from karat.protocols.compass.variations import CENTRES, VARIATIONS, blurred, turned
 
 OPTIONS = ("1", "2", "3", "4")
 
@@ -115,10 +114,13 @@ def test_damage_is_what_it_says() -> None:
     one = sample(size=(48, 48), reference=(24, 24), target=(44, 24))
     maps = [Attribution(one.mask("target").astype(np.float64))]
     found = Compass().score(session([one]), maps)
-    by = dict(zip(READINGS, found["turn_penalty"].details["readings"][0], strict=True))
+    values = found["turn_penalty"].details["readings"][0].tolist()
+    by = {how.name: value for how, value in zip(VARIATIONS, values, strict=True)}
     assert by["rotation 90"] == pytest.approx(90.0)  # right becomes up, the target stays at the right
     assert by["width 0.6"] == by["sectors 8"] == found["compass/direction_error"].values[0] == pytest.approx(0.0)
     assert found["turn_penalty"].values[0] == pytest.approx(90.0)
+    assert by["oracle at box noise 0"] == 0.0  # the boxes' own direction, as the paper has its oracle
+    assert by["sectors from 0 degrees"] == pytest.approx(22.5)  # straight to the right is a border then
     assert by["oracle at box noise 10"] < by["oracle at box noise 25"] < by["oracle at box noise 50"]
 
 

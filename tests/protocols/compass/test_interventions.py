@@ -6,15 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from karat.protocols.common.rows import rows_of
+from karat.protocols.compass.analysis import labels
+from karat.protocols.compass.diagnostics import Battery
+from karat.protocols.compass.findings import _probes
 from karat.protocols.compass.interventions import (
+    Probe,
     divergence,
     partition,
     peak_shift,
     probe_agreement,
-    probe_finding,
+    probes,
     quadrants,
 )
-from karat.protocols.compass.tables import labels
 from karat.statistics import eta_squared
 
 RELATIONS = ["left", "right", "above", "below"]
@@ -79,15 +83,17 @@ def test_partition_of_pure_direction_and_of_pure_place() -> None:
 def test_probe_finding_says_who_follows() -> None:
     rows = [(e, f"o{k}", "probe", r) for e in ("follows", "rigid") for k in range(8) for r in RELATIONS]
     frame = pd.DataFrame(rows, columns=["explainer", "origin", "kind", "variant"])
-    frame = frame.assign(model="m", dataset="d", at=np.arange(len(frame)))
+    frame = frame.assign(model="m", dataset="d", sample="s", is_control=False)
     sector = {"left": 4, "right": 0, "above": 2, "below": 6}
     shares = np.stack([np.eye(8)[sector[r] if e == "follows" else 3] for e, _, _, r in rows])
-    found = probe_finding(frame, shares)
-    assert found is not None
-    table = pd.DataFrame(list(found.rows), columns=list(found.columns)).set_index("explainer")
-    assert table.loc["follows", ["pta", "jsd"]].tolist() == [1.0, 1.0]
-    assert table.loc["rigid", "jsd"] == 0.0
-    assert found.sentences == ("Follow the probed answer more often than chance: follows.",)
+    empty = np.empty((len(frame), 0))
+    table = probes(Battery(frame, shares, shares, empty, empty))
+    by = {row.explainer: row for row in rows_of(table, Probe)}
+    assert (by["follows"].pta.value, by["follows"].jsd.value) == (1.0, 1.0)
+    assert by["rigid"].jsd.value == 0.0
+    finding = _probes(table)
+    assert finding is not None
+    assert finding.sentences == ("Follow the probed answer more often than chance: follows.",)
 
 
 def test_labels_need_a_compass() -> None:

@@ -23,7 +23,7 @@ from karat.models.gridvlm.trainee import save
 from karat.models.torch_model import Inputs
 from karat.protocols.compass.lora import Lora
 from karat.protocols.compass.losses import compass_loss, contrastive_loss, target_loss
-from karat.protocols.compass.tuning import adapted, inside, placed, reading_state, relevance, tuned
+from karat.protocols.compass.tuning import Teller, adapted, inside, placed, reading_state, relevance, train, tuned
 
 A, B = np.array([[2.5, 2.5]]), np.array([[4.5, 2.5]])
 
@@ -131,8 +131,12 @@ def test_it_learns_keeps_and_finds_its_adapter_again(what: Lora, strategy: Any) 
     before = what.source.load()
     samples = what.dataset.load(0, 12)
     answers = [str(sample.answer) for sample in samples]
+    assert what.history == ()
     after = tuned(what)
     assert what.kept.is_file()
+    assert [row["epoch"] for row in what.history] == [1, 2]
+    assert what.history[1]["answer"] < what.history[0]["answer"]
+    assert (what.history[0]["auxiliary"] > 0) == (strategy != "answers")
     assert after.score(samples, answers).mean() > before.score(samples, answers).mean()
     names = {name for name, _ in after.module.named_modules()}
     assert not any("lora" in name for name in names)  # merged: plain linear layers
@@ -141,6 +145,34 @@ def test_it_learns_keeps_and_finds_its_adapter_again(what: Lora, strategy: Any) 
     assert not any("vision" in name for name in adapted(after))
     again = tuned(what)
     np.testing.assert_allclose(again.score(samples, answers), after.score(samples, answers), rtol=1e-5)
+
+
+def test_training_on_rounding_error_is_refused(what: Lora) -> None:
+    """Hidden state -2: what reads it is a norm, so the objective would follow the order of additions."""
+    with pytest.raises(BadInput, match=r"rounding error at decoder.late .* Train at an earlier layer"):
+        tuned(replace(what, strategy="direction", layer="decoder.late"))
+    with pytest.raises(BadInput, match=r"has no layer 'decoder\.99'"):
+        tuned(replace(what, strategy="localisation", layer="decoder.99"))
+    assert not what.kept.exists()
+
+
+def test_training_says_how_far_it_is(what: Lora, capsys: pytest.CaptureFixture[str]) -> None:
+    steps: list[tuple[int, int]] = []
+    model = what.source.load()
+    for parameter in model.module.parameters():
+        parameter.requires_grad_(False)
+    model.module.get_submodule("lm_head").weight.requires_grad_(True)
+    train(model, what.dataset.load(0, 12), what, lambda done, total: steps.append((done, total)))
+    assert steps == [(6, 24), (12, 24), (18, 24), (24, 24)]
+    teller = Teller("it", every=0.0)
+    teller(6, 24)
+    assert capsys.readouterr().err.startswith("training it: 6 of 24 questions, ")
+
+
+def test_seeds_are_told_apart(what: Lora) -> None:
+    labels = [replace(what, strategy="direction", seed=seed, shaken=0.6).label for seed in (1, 2)]
+    assert [label.partition(" shaken ")[2] for label in labels] == ["0.6 + direction", "0.6 + direction seed 2"]
+    assert len({replace(what, seed=seed).revision for seed in (1, 2)}) == 2
 
 
 def test_training_is_the_same_twice_and_is_part_of_identity(what: Lora) -> None:
