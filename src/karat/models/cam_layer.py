@@ -94,9 +94,7 @@ def _outputs(module: nn.Module, size: tuple[int, int]) -> list[_Output]:
     for name, part in module.named_modules():
         if next(part.parameters(recurse=False), None) is not None:
             handles.append(part.register_forward_pre_hook(begin))
-        handles.append(
-            part.register_forward_hook(lambda part, _, output, name=name: keep(name, part, output))  # type: ignore[misc]  # name is bound now
-        )
+        handles.append(part.register_forward_hook(lambda part, _, output, name=name: keep(name, part, output)))
     example = next(module.parameters(), torch.empty(0))
     noise = torch.randn(1, 3, *size, generator=torch.Generator().manual_seed(0)).to(example.device, example.dtype)
     try:

@@ -14,7 +14,8 @@ import pandas as pd
 
 from karat.kernel.card import Direction
 from karat.kernel.identity import generator
-from karat.statistics.bootstrap import cluster_sums, interval, mean_draws
+from karat.statistics.bootstrap import interval, mean_draws
+from karat.statistics.estimate import cluster_sums
 from karat.statistics.power import paired_power
 
 ORACLE, RANDOM = "control/oracle", "control/random"

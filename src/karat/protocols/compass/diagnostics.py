@@ -28,9 +28,8 @@ def centres_finding(frame: pd.DataFrame, detail: Floats, errors: Floats) -> Find
             other = detail[part["at"], k]
             if not np.isfinite(other + true).any():
                 continue
-            rng = stream(model, dataset, explainer, name)
-            one = sign_flip_test(true, other, rng=rng, alternative="less", resamples=1999)
-            two = sign_flip_test(true, other, rng=rng, alternative="two-sided", resamples=1999)
+            one = sign_flip_test(true, other, alternative="less")
+            two = sign_flip_test(true, other)
             shown = other[np.isfinite(other + true)]
             rows.append((model, dataset, explainer, name, float(shown.mean()), -one.difference, one.p, two.p,
                          "true centre" if one.p < 0.05 else "no advantage", one.n))  # fmt: skip
