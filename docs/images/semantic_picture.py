@@ -18,7 +18,7 @@ from PIL import Image
 
 from karat.datasets.segmentation import Folder
 from karat.protocols.semantic import gallery
-from karat.protocols.semantic.choice import choose_configuration, curves
+from karat.protocols.semantic.configuration import choose_configuration, curves
 from karat.protocols.semantic.sweep import SemanticSweep
 from karat.results.run import Run, load_run
 

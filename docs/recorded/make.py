@@ -44,8 +44,7 @@ class Rounded(Run):
         """What a run lacks, its record lacks; what is left out on purpose is not missing."""
         parts = [run.manifest for run in self.runs]
         merged = {
-            key: {name: value for part in parts for name, value in part[key].items()}
-            for key in ("models", "datasets")
+            key: {name: value for part in parts for name, value in part[key].items()} for key in ("models", "datasets")
         }
         lacking = {cell for run in self.runs for cell in set(run.manifest["cells"]) - set(run.cells())}
         cells = sorted({*self.kept["cell"], *lacking})
