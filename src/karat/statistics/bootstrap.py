@@ -77,12 +77,13 @@ def bootstrap_mean(
     if len(sums) < 2:
         return Estimate(value, np.nan, np.nan, np.nan, len(kept), dropped, confidence)
     p = sign_flip_p(sums[:, 0])
-    if np.isin(kept, (0.0, 1.0)).all():
-        hits = proportion(values, clusters=clusters, confidence=confidence)
-        return replace(hits, p=p)
+    if np.isin(kept.round(12), (0.0, 1.0)).all():  # up to rounding: an overlap is a quotient of sums
+        hits = np.full(len(keep), np.nan)
+        hits[keep] = kept.round()
+        return replace(proportion(hits, clusters=clusters, confidence=confidence), p=p)
     draws = mean_draws(rng, sums, counts, resamples)[:, 0]
     se = float(draws.std(ddof=1))
-    if np.ptp(kept) == 0:
+    if np.ptp(kept) <= 1e-12 * np.abs(kept).max():
         return Estimate(value, se, np.nan, np.nan, len(kept), dropped, confidence, p)
     if len(sums) < _FEW:
         low, high = _students(sums[:, 0], counts, value, confidence)

@@ -63,7 +63,7 @@ def sign_flip_test(
         p = sign_flip_p(sums)
     else:
         p = upper_tail(sums, float(sums.sum()) * (1 if alternative == "greater" else -1))
-    return Permutation(float((a - b).mean()), p, np.count_nonzero(sums) <= EXACT, len(a), dropped)
+    return Permutation(float((a - b).mean()), p, bool(np.count_nonzero(sums) <= EXACT), len(a), dropped)
 
 
 def shuffle_test(

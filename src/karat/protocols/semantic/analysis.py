@@ -3,7 +3,7 @@ prediction; relations to confidence and size; classes that differ. `findings` an
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, product
 from pathlib import Path
@@ -124,12 +124,18 @@ def levels(table: pd.DataFrame, least: float) -> list[Level]:
         sure = group.groupby("image")["own_confidence"].max().dropna()
         rows.append(
             Level(
-                *map(str, keys), mean(images["sss"], *keys), float(group["sss"].mean()), float(classes["sss"].mean()),
+                *_place(keys), mean(images["sss"], *keys), float(group["sss"].mean()), float(classes["sss"].mean()),
                 float(images["gain"].mean()), len(images), int(group["sss"].notna().sum()),
                 len(images) / group["image"].nunique(), proportion(sure > least),
             )
         )  # fmt: skip
     return rows
+
+
+def _place(keys: Iterable[object]) -> tuple[str, str, str]:
+    """Model, dataset and explainer of a group."""
+    model, dataset, explainer = map(str, keys)
+    return model, dataset, explainer
 
 
 def mean(values: pd.Series, *names: object, clusters: pd.Series | None = None, level: float = 0.95) -> Estimate:
@@ -184,11 +190,14 @@ def _paired(wide: pd.DataFrame, first: object, second: object, *names: object) -
     return paired_difference(wide[first], wide[second], rng=rng)
 
 
-def _corrected(gaps: list[tuple[object, object, object, object, Estimate]]) -> list[Gap]:
+def _corrected(gaps: Sequence[tuple[object, object, object, object, Estimate]]) -> list[Gap]:
     if not gaps:
         return []
     p = adjust([gap[4].p for gap in gaps], "holm")
-    return [Gap(*map(str, gap[:4]), gap[4], bool(q < LEVEL and gap[4].low > 0)) for gap, q in zip(gaps, p, strict=True)]
+    return [
+        Gap(str(model), str(dataset), str(first), str(second), gap, bool(q < LEVEL and gap.low > 0))
+        for (model, dataset, first, second, gap), q in zip(gaps, p, strict=True)
+    ]
 
 
 @dataclass(frozen=True)
@@ -254,7 +263,7 @@ def quadrants(table: pd.DataFrame, confidence: float = 0.95) -> list[Share]:
     for keys, group in known(table).groupby(KEYS, sort=True):
         for kind, rows in kinds(group):
             share = proportion(group.index.isin(rows.index), clusters=group["image"], confidence=confidence)
-            shares.append(Share(*map(str, keys), kind, share, len(rows), len(group), tuple(rows["sample"])))
+            shares.append(Share(*_place(keys), kind, share, len(rows), len(group), tuple(rows["sample"])))
     return shares
 
 
@@ -280,7 +289,7 @@ def relations(table: pd.DataFrame, column: str, correct: bool = False) -> list[R
     for keys, group in groups:
         rng = generator(0, "\0".join(map(str, keys)), f"semantic/{column}")
         rho = spearman(group["sss"], group[column], rng=rng, clusters=group["image"], confidence=level)
-        rows.append(Relation(*map(str, keys), rho, tuple(group[column]), tuple(group["sss"])))
+        rows.append(Relation(*_place(keys), rho, tuple(group[column]), tuple(group["sss"])))
     return rows
 
 
@@ -324,7 +333,7 @@ def class_bias(table: pd.DataFrame) -> Bias:
     for (keys, label, part, centre), size in zip(groups, sizes, strict=True):
         if size >= least:
             gap = mean(part["gain"] - centre, *keys, label, "gain", clusters=part["image"])
-            rows.append(ClassBias(*map(str, keys), label, len(part), int(size), float(part["sss"].mean()), gap.value,
+            rows.append(ClassBias(*_place(keys), label, len(part), int(size), float(part["sss"].mean()), gap.value,
                                   gap.low, gap.high, gap.p))  # fmt: skip
     frame = frame_of(rows, ClassBias)
     frame["p"] = adjust(frame["p"].astype(float), "holm") if len(frame) else frame["p"]

@@ -88,8 +88,8 @@ def _signed(run: Results) -> tuple[str, ...]:
         by_model.setdefault(row.model, []).append(row)
     return tuple(
         f"{model}: {', '.join(row.explainer for row in rows)} read a signed layer ({rows[0].negative:.0%} of its "
-        f"values are negative, down to {min(row.least for row in rows):.2g}). CAMs are made for maps after an activation; on "
-        "others their order may be an artefact of the layer. Name a layer after an activation where there is one."
+        f"values are negative, down to {min(row.least for row in rows):.2g}). CAMs are made for maps after an "
+        "activation; on others their order may be an artefact of the layer. Name one after an activation if there is."
         for model, rows in by_model.items()
     )
 
@@ -218,11 +218,13 @@ def _bias(table: pd.DataFrame) -> Finding:
     """Every class against the rest of its model, corrected for looking at all of them."""
     bias = class_bias(table)
     rows = bias.classes
-    told = rows[rows["p"] < LEVEL].sort_values("gap")
+    told = rows[rows["p"] < LEVEL].sort_values("gap").head(_TOLD)
     sentences = [
-        f"{row.model} with {row.explainer}: {row.label} is explained {'better' if row.gap > 0 else 'worse'} than its "
-        f"other classes (gain {row.gap:+.2f} [{row.low:+.2f}, {row.high:+.2f}])."
-        for row in told.head(_TOLD).itertuples()
+        f"{model} with {explainer}: {label} is explained {'better' if gap > 0 else 'worse'} than its other classes "
+        f"(gain {gap:+.2f} [{low:+.2f}, {high:+.2f}])."
+        for model, explainer, label, gap, low, high in zip(
+            *(told[name].tolist() for name in ("model", "explainer", "label", "gap", "low", "high")), strict=True
+        )
     ]
     if bias.too_small:
         listed = ", ".join(bias.too_small[:_TOLD]) + (" and others" if len(bias.too_small) > _TOLD else "")
