@@ -29,8 +29,8 @@ def test_agrees_with_scipy(method: str) -> None:
         confidence_level=1 - 2 * stats.norm.sf(reach),
     )  # fmt: skip
     assert ours.value == values.mean()
-    assert ours.low == pytest.approx(theirs.confidence_interval.low, abs=0.015)
-    assert ours.high == pytest.approx(theirs.confidence_interval.high, abs=0.015)
+    assert ours.low == pytest.approx(theirs.confidence_interval.low, abs=0.03)
+    assert ours.high == pytest.approx(theirs.confidence_interval.high, abs=0.03)
     assert ours.se == pytest.approx(theirs.standard_error, rel=0.03)
 
 
@@ -73,7 +73,7 @@ def test_missing_values_are_dropped_and_counted(values: list[float]) -> None:
         assert estimate.value == pytest.approx(np.mean(present), abs=1e-12)
     else:
         assert np.isnan(estimate.value)
-    if len(present) < 2 or (min(present) == max(present) and present[0] not in (0, 1)):
+    if len(present) < 2 or (min(present) == max(present) and round(present[0], 12) not in (0, 1)):
         assert np.isnan(estimate.low)
     else:
         assert estimate.low <= estimate.value + 1e-9

@@ -80,7 +80,7 @@ def bootstrap_mean(
     if np.isin(kept.round(12), (0.0, 1.0)).all():  # up to rounding: an overlap is a quotient of sums
         hits = np.full(len(keep), np.nan)
         hits[keep] = kept.round()
-        return replace(proportion(hits, clusters=clusters, confidence=confidence), p=p)
+        return replace(proportion(hits, clusters=clusters, confidence=confidence), value=value, p=p)
     draws = mean_draws(rng, sums, counts, resamples)[:, 0]
     se = float(draws.std(ddof=1))
     if np.ptp(kept) <= 1e-12 * np.abs(kept).max():
