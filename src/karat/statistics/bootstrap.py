@@ -201,7 +201,7 @@ def interval(
     if not 0 < confidence < 1:
         raise BadInput(f"confidence must lie between 0 and 1, got {confidence}.")
     draws = draws[~np.isnan(draws)]
-    if not len(draws):
+    if not len(draws) or (units is not None and units < 2):  # of one unit nothing is known but itself
         return np.nan, np.nan
     reach = float(ndtri((1 + confidence) / 2)) if units is None else _reach(confidence, units)
     ends = np.array([-reach, reach])
@@ -219,8 +219,6 @@ def interval(
 
 def _reach(confidence: float, units: int) -> float:
     """Standard deviations of resampled means from the value to the ends of an interval."""
-    if units < 2:
-        return float("nan")
     student = float(stats.t.isf((1 - confidence) / 2, units - 1))
     return student * float(np.sqrt(units / (units - 1))) * (1 + 1 / units)
 
