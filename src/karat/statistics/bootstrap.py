@@ -49,7 +49,7 @@ def bootstrap_mean(
     The interval is resampled from 8 clusters on: `bca` corrects the percentiles for bias and skew (a jackknife over
     clusters gives the acceleration), and they are taken as far out as Student's t asks for (see `interval`). Fewer
     clusters have Student's. Values that are all 0 or 1 are hits and have `proportion`'s. Where all values are the same,
-    or there is one cluster only, nothing is known of their spread: there is a value and no interval.
+    what was never drawn may lie anywhere from -1 to 1; of one cluster, or larger values, there is no interval.
 
     p is of a mean of zero, two-sided, by flipping signs (`sign_flip_test`): its least value is 2^(1 - clusters), small
     enough for any number of comparisons if the clusters are many.
@@ -84,7 +84,8 @@ def bootstrap_mean(
     draws = mean_draws(rng, sums, counts, resamples)[:, 0]
     se = float(draws.std(ddof=1))
     if np.ptp(kept) <= 1e-12 * np.abs(kept).max():
-        return Estimate(value, se, np.nan, np.nan, len(kept), dropped, confidence, p)
+        low, high = _unvaried(value, len(sums), confidence)
+        return Estimate(value, se, low, high, len(kept), dropped, confidence, p)
     if len(sums) < _FEW:
         low, high = _students(sums[:, 0], counts, value, confidence)
     else:
@@ -221,6 +222,15 @@ def _reach(confidence: float, units: int) -> float:
     """Standard deviations of resampled means from the value to the ends of an interval."""
     student = float(stats.t.isf((1 - confidence) / 2, units - 1))
     return student * float(np.sqrt(units / (units - 1))) * (1 + 1 / units)
+
+
+def _unvaried(value: float, groups: int, confidence: float) -> tuple[float, float]:
+    """Of values that are all the same: what was never drawn may be up to 1 - tail^(1 / groups) of all, and lie anywhere
+    from -1 to 1, where scores and their differences do. Of larger values nobody knows."""
+    if abs(value) > 1:
+        return np.nan, np.nan
+    unseen = 1 - ((1 - confidence) / 2) ** (1 / groups)
+    return value - unseen * (value + 1), value + unseen * (1 - value)
 
 
 def _students(sums: Floats, counts: Floats, value: float, confidence: float) -> tuple[float, float]:
