@@ -18,13 +18,13 @@ from PIL import Image
 
 from karat.datasets.segmentation import Folder
 from karat.protocols.semantic import gallery
-from karat.protocols.semantic.choice import choose_configuration, curves
+from karat.protocols.semantic.configuration import choose_configuration, curves
 from karat.protocols.semantic.sweep import SemanticSweep
 from karat.results.run import Run, load_run
 
 HERE = Path(__file__).parent
 COLOURS = {"cam/gradcam": "#d08a1d", "cam/layercam": "#5b7c99", "cam/eigencam": "#3f8f5f", "control/center": "#9aa0a8"}
-DASHES = {"blocks.4": (0, (1, 2)), "blocks.5": (0, (4, 2)), "blocks.6": "-", "": "-"}
+DASHES = {"blocks.4": (0, (1, 2)), "blocks.5": (0, (4, 2)), "blocks.6": (0, (6, 1)), "bn2": "-", "": "-"}
 
 
 def sweep(run: Run) -> None:
@@ -37,7 +37,7 @@ def sweep(run: Run) -> None:
         name, _, inside = str(explainer).partition("(")
         if name not in COLOURS:
             continue
-        layer = inside.rstrip(")").partition("=")[2] or ("" if name.startswith("control/") else "blocks.6")
+        layer = inside.rstrip(")").partition("=")[2] or ("" if name.startswith("control/") else "bn2")
         part = part.sort_values("threshold")
         for ax, column in zip(axes, ("SSS", "separation"), strict=True):
             ax.plot(part["threshold"], part[column], color=COLOURS[name], ls=DASHES[layer], lw=2,

@@ -11,7 +11,7 @@ from real_data import real_data
 
 from karat.engine.run import run
 from karat.kernel.spec import Spec
-from karat.protocols.semantic.levels import predictions
+from karat.protocols.semantic.analysis import predictions
 
 
 @pytest.mark.skipif(

@@ -16,7 +16,7 @@ from pytorch_grad_cam.ablation_layer import AblationLayer, AblationLayerVit
 from small_models import TARGETS, close, visual
 from torch import Tensor
 
-from karat.explainers.cam import VIEWS, AblationCam, GradCam, ScoreCam
+from karat.explainers.cam import LEAST, NEGATIVE, VIEWS, AblationCam, GradCam, ScoreCam
 from karat.explainers.cam_tensors import FACTORS
 from karat.probe import Session
 
@@ -73,10 +73,43 @@ class Zeroing(AblationLayerVit):
         return output
 
 
+class BySize(peer.AblationCAM):
+    """The peer's weights, divided by |y| where it divides by y."""
+
+    def get_cam_weights(self, pixels: Tensor, layer: Any, targets: Any, activations: Any, grads: Any) -> Any:
+        with torch.no_grad():
+            scores = [float(target(output)) for target, output in zip(targets, self.model(pixels), strict=True)]
+        weights = super().get_cam_weights(pixels, layer, targets, activations, grads)
+        return weights * np.sign(scores)[:, None]
+
+
 @pytest.mark.parametrize("key", ["vit", "swin"])
 def test_ablationcam_of_the_paper_sets_channels_to_zero(key: str) -> None:
-    expected = theirs(key, peer.AblationCAM, ablation_layer=Zeroing())
+    expected = theirs(key, BySize, ablation_layer=Zeroing())
     np.testing.assert_allclose(normalised(AblationCam()(session(key))), expected, atol=1e-4)
+
+
+def test_the_map_of_a_class_is_the_same_whatever_the_level_of_its_logit() -> None:
+    """Every logit lower by 20: the falls are the same, so the best cells must stay the best."""
+    shared = session("vit")
+    before = visual(AblationCam()(shared))
+    bias: Any = model("vit").module.get_submodule("head").bias
+    with torch.no_grad():
+        bias -= 20.0
+    try:
+        after = visual(AblationCam()(session("vit")))
+    finally:
+        with torch.no_grad():
+            bias += 20.0
+    for one, other in zip(before, after, strict=True):
+        np.testing.assert_allclose(one / one.max(), other / other.max(), atol=1e-3)
+
+
+def test_cams_say_how_signed_their_layer_is() -> None:
+    for key, signed in (("resnet", False), ("vit", True)):
+        notes = GradCam()(session(key))[0].notes
+        assert (notes[NEGATIVE] > 0.3) == signed
+        assert (notes[LEAST] < -0.4) == signed
 
 
 def test_scorecam_equals_its_literal_twin() -> None:

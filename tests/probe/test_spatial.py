@@ -11,7 +11,8 @@ import torchvision
 from torch import Tensor, nn
 
 from karat.kernel.errors import BadInput
-from karat.models.structure import attention_modules, grid_of, last_layer
+from karat.models.cam_layer import cam_layer
+from karat.models.structure import attention_modules, grid_of
 from karat.probe import trace
 
 SIDE = 64
@@ -65,8 +66,9 @@ def test_grids_equal_timms_own(key: str) -> None:
 @pytest.mark.parametrize("key", TIMM)
 def test_the_last_layer_has_a_map_and_a_gradient_everywhere(key: str) -> None:
     module, pixels = build(key)
-    layer = last_layer(module)
-    assert layer is not None
+    found = cam_layer(module, tuple(pixels.shape[2:]))
+    assert found is not None
+    layer = found.name
     with trace(module, pixels, [1, 2], layers=[layer]) as recording:
         gradient = recording.spatial(layer, "gradients").abs().sum(1)
         assert bool((gradient > 0).all()), f"{layer}: {gradient.shape}"
@@ -99,7 +101,9 @@ def test_torchvision_vit() -> None:
     module = torchvision.models.VisionTransformer(SIDE, 16, 2, 2, 24, 24, num_classes=5)
     nn.init.normal_(module.heads.head.weight)
     pixels = torch.rand(2, 3, SIDE, SIDE)
-    assert last_layer(module) == "encoder.layers.encoder_layer_1.ln_1"
+    chosen = cam_layer(module, (SIDE, SIDE))
+    assert chosen is not None
+    assert chosen.name == "encoder.layers.encoder_layer_1.ln_1"
     with trace(module, pixels, [1, 2], layers=["conv_proj", "encoder.layers.encoder_layer_1.ln_1"]) as recording:
         assert (
             recording.spatial("conv_proj").shape

@@ -69,7 +69,7 @@ def test_a_shift_on_every_sample_is_judged_by_the_scores_direction(
     hit = _found(found, "cam/gradcam", metric)
     assert [c.judgement for c in hit] == [judgement] * 2
     assert all(c.difference == pytest.approx(by) for c in hit)
-    assert all(c.low == pytest.approx(by) and c.high == pytest.approx(by) for c in hit)
+    assert all(c.low < by < c.high for c in hit)
     others = [c for c in found.changes if c not in hit]
     assert all(c.judgement in ("no difference shown", "control", "too few") for c in others)
 
@@ -99,7 +99,7 @@ def test_p_is_holms_over_all_tests_of_judged_explainers(tmp_path: Path) -> None:
     raw = []
     for c in tested:
         a, b = (frame.loc[(c.model, c.explainer, c.metric), "value"] for frame in rows)
-        raw.append(sign_flip_test(b, a[b.index], rng=np.random.default_rng(0)).p)
+        raw.append(sign_flip_test(b, a[b.index]).p)
     np.testing.assert_allclose([c.p for c in tested], adjust(raw), atol=0.15)  # two draws of the same test
     assert not any(c.explainer.startswith("control/") for c in tested)
     assert found.worse == ()  # only the noise differs

@@ -7,7 +7,7 @@ backward pass. No torch at import; what needs it is in `cam_tensors`.
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
@@ -18,6 +18,7 @@ from karat.kernel.attribution import Attribution
 from karat.kernel.card import Card
 from karat.kernel.constraints import checked
 from karat.kernel.errors import BadInput
+from karat.kernel.typing import Space
 from karat.models.torch_model import TorchModel
 from karat.probe.request import Request
 from karat.probe.session import Session
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from karat.probe.trace import Trace
 
 Sign = Literal["largest", "svd"]
+NEGATIVE, LEAST = "negative_activations", "least_activation"  # notes of a CAM about the layer it read
 VIEWS = 6  # of augmentation smoothing
 CHANNELS = 512  # of a usual last layer: what asking about each is forecast to cost; `Attribution.passes` is exact
 _card = partial(Card, kind="explainer", needs=frozenset({"gradients", "activations"}), passes="1", extra="vision")
@@ -56,6 +58,20 @@ class LayerMap:
         """The shared trace, and the layer's name in it."""
         layer = self._named(session.torch_model)
         return session.trace((layer,), want=self._recordings), layer
+
+    def drawn(
+        self, session: Session, trace: Trace, layer: str, maps: Tensor, words: Tensor | None = None,
+        space: Space = "patch", passes: float = 1.0,
+    ) -> list[Attribution]:  # fmt: skip
+        """Attributions that also say how signed the layer is, sample by sample: CAMs are made for layers that an
+        activation has made non-negative."""
+        made = attributions(session, maps, words, space=space, passes=passes)
+        states = trace.spatial(layer).flatten(1)
+        negative, least = (states < 0).float().mean(1).tolist(), states.amin(1).tolist()
+        return [
+            replace(one, notes={NEGATIVE: share, LEAST: low})
+            for one, share, low in zip(made, negative, least, strict=True)
+        ]
 
     @property
     def _recordings(self) -> tuple[str, ...]:
@@ -112,8 +128,10 @@ class WeightedCam(LayerMap):
         if self.aug_smooth:
             from karat.explainers.cam_tensors import over_views
 
-            return attributions(session, over_views(session, layer, trace, draw), space="pixel", passes=VIEWS)
-        return attributions(session, draw(trace), None if self.eigen_smooth else self._at_words(session, trace, layer))
+            views = over_views(session, layer, trace, draw)
+            return self.drawn(session, trace, layer, views, space="pixel", passes=VIEWS)
+        words = None if self.eigen_smooth else self._at_words(session, trace, layer)
+        return self.drawn(session, trace, layer, draw(trace), words)
 
     def _at_words(self, session: Session, trace: Trace, layer: str) -> Tensor | None:
         """(n, T) the same sum at the text tokens, where the layer has any. Weights per channel are the image's."""
@@ -229,7 +247,9 @@ class EigenCam(LayerMap):
     def __call__(self, session: Session) -> list[Attribution]:
         from karat.explainers.cam_tensors import first_component
 
-        return attributions(session, first_component(self.features(*self.recorded(session)), self.sign).clamp(min=0))
+        trace, layer = self.recorded(session)
+        maps = first_component(self.features(trace, layer), self.sign).clamp(min=0)
+        return self.drawn(session, trace, layer, maps)
 
 
 class EigenGradCam(EigenCam):
@@ -276,16 +296,17 @@ class ScoreCam(LayerMap):
         activations = wide(trace.spatial(layer))
         scores, rows = scores_through_channels(session, activations, self.batch_size)
         maps = summed(scores.softmax(1)[..., None, None] * activations, self.eigen_smooth)
-        return attributions(session, maps, passes=1 + rows / max(len(session.samples), 1))
+        return self.drawn(session, trace, layer, maps, passes=1 + rows / max(len(session.samples), 1))
 
 
 @dataclass(frozen=True)
 class AblationCam(LayerMap):
-    """ReLU(Σ_c w_c A_c), w_c = (y - y without channel c) / y.
+    """ReLU(Σ_c w_c A_c), w_c = (y - y without channel c) / |y|.
 
     With `ratio` < 1 only the channels that lie most, and those that lie least, on what stands out are asked about, that
     share of each; the others weigh nothing (semscore2025 takes .02). `variant`: in the paper an absent channel is 0;
-    in pytorch-grad-cam, which semscore2025 uses, it is 1e7 or more below the smallest activation, unless that is 0.
+    in pytorch-grad-cam, which semscore2025 uses, it is 1e7 or more below the smallest activation, unless that is 0, and
+    the fall is divided by y itself, which turns the map of a class with a negative logit round.
     `batch_size`: channels asked about at once; `eigen_smooth` as for `WeightedCam`.
     """
 
@@ -298,7 +319,8 @@ class AblationCam(LayerMap):
         "activations of one layer, each channel weighted by the fall of the score without it",
         needs=frozenset({"activations"}),
         citation="Desai and Ramaswamy 2020, Ablation-CAM",
-        departures='an absent channel is 0; variant="released" is as in pytorch-grad-cam',
+        departures="divided by |y|: by y, the map of a class with a negative logit would be turned round; an absent "
+        'channel is 0; variant="released" is as in pytorch-grad-cam',
         passes="channels",
     )
 
@@ -313,7 +335,7 @@ class AblationCam(LayerMap):
         released = self.variant == "released"
         weights, rows = falls_without_channels(session, trace, layer, self.ratio, released, self.batch_size)
         maps = summed(weights[..., None, None] * wide(trace.spatial(layer)), self.eigen_smooth)
-        return attributions(session, maps, passes=1 + rows / max(len(session.samples), 1))
+        return self.drawn(session, trace, layer, maps, passes=1 + rows / max(len(session.samples), 1))
 
 
 def summed(weighted: Tensor, eigen_smooth: bool) -> Tensor:

@@ -129,10 +129,12 @@ def _distinct_channels(flat: Tensor) -> Sequence[int]:
 def falls_without_channels(
     session: Session, trace: Trace, layer: str, ratio: float, released: bool, batch_size: int
 ) -> tuple[Tensor, int]:
-    """(n, c) relative falls (y - y_c) / y, 0 for channels not asked about, and the number of rows run."""
+    """(n, c) relative falls (y - y_c) / |y|, as released (y - y_c) / y, 0 for channels not asked about; and the number
+    of rows run."""
     raw, maps = trace.activations[layer], trace.spatial(layer)
     axis = 1 if maps is raw else raw.ndim - 1
     scores = wide(trace.scores)
+    size = scores if released else scores.abs()
     falls = wide(maps).new_zeros(maps.shape[:2])
     rows = 0
     with torch.no_grad(), evaluating(session.torch_model.module):
@@ -143,7 +145,7 @@ def falls_without_channels(
             for start in range(0, len(channels), batch_size):
                 part = slice(start, start + batch_size)
                 states = _without(raw[i], axis, channels[part], fills[part])
-                falls[i, channels[part]] = ((scores[i] - altered.scores(i, states)) / scores[i]).to(falls.dtype)
+                falls[i, channels[part]] = ((scores[i] - altered.scores(i, states)) / size[i]).to(falls.dtype)
             rows += len(channels)
     return falls, rows
 

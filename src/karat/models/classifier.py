@@ -13,8 +13,9 @@ from karat.kernel.errors import BadInput, UnknownName
 from karat.kernel.sample import Sample
 from karat.kernel.target import TargetLike
 from karat.kernel.typing import Values
+from karat.models.cam_layer import cam_layer
 from karat.models.preprocessing import Preprocessing
-from karat.models.structure import attention_modules, last_layer, prefix_tokens, single_sequence, submodule
+from karat.models.structure import attention_modules, prefix_tokens, single_sequence, submodule
 from karat.models.targets import whole_scores
 from karat.models.torch_model import Inputs, Layout
 
@@ -43,7 +44,7 @@ def classifier(
             torchvision's weights have one. By default what timm says about its model, or 224 px with ImageNet's mean.
         labels: Names of the classes, in the order of the logits; by default "0", "1", ...
         name: How tables call it; by default the name of its class.
-        layer: Dotted name of the layer that CAMs read; by default `karat.models.structure.last_layer`.
+        layer: Dotted name of the layer that CAMs read; by default `karat.models.cam_layer.cam_layer`.
         mechanism: How it reasons, where that is known.
 
     Returns:
@@ -78,8 +79,11 @@ class Classifier:
 
     @cached_property
     def layers(self) -> Mapping[str, str]:
-        last = self.layer or last_layer(self.module)
-        return {"vision.last": last} if last else {}
+        if self.layer is not None:
+            return {"vision.last": self.layer}
+        size = self.transform.size if isinstance(self.transform, Preprocessing) else (224, 224)
+        last = cam_layer(self.module, size)
+        return {} if last is None else {"vision.last": last.name}
 
     @cached_property
     def attention_layers(self) -> tuple[str, ...]:

@@ -34,7 +34,7 @@ class ClassifierRecipe:
         pretrained: Without a file, weights come from the library's own hub; without either they are random, by `seed`.
         labels: Names of the classes; "imagenet" stands for its 1000.
         classes: How many there are, where they have no names.
-        layer: What CAMs read; by default `karat.models.structure.last_layer`.
+        layer: What CAMs read; by default `karat.models.cam_layer.cam_layer`.
         size, mean, std: For weights that were trained with other images than the library's.
         by_order: Pair the tensors of the file with the module's by position instead of name.
         seed: Of random weights.
@@ -81,8 +81,8 @@ class ClassifierRecipe:
     @property
     def revision(self) -> str:
         if self.weights is None:
-            return f"2:pretrained={self.pretrained}:seed={self.seed}"
-        return f"2:{file_revision(local_weights(self.weights))}"
+            return f"3:pretrained={self.pretrained}:seed={self.seed}"
+        return f"3:{file_revision(local_weights(self.weights))}"
 
     def sees(self) -> str:
         """Asks the library, not the weights."""

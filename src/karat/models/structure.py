@@ -1,4 +1,4 @@
-"""What a torch module says about its own structure: attention modules, prefix tokens, the layer that CAMs read."""
+"""What a torch module says about its own structure: attention modules, prefix tokens, grids, norms of blocks."""
 
 from __future__ import annotations
 
@@ -96,26 +96,3 @@ def block_norm(module: nn.Module, block: str) -> str | None:
     children = {name for name, _ in module.get_submodule(block).named_children()}
     norms = [name for name in names if name in children]
     return None if not norms else f"{block}.{norms[0]}" if block else norms[0]
-
-
-def last_layer(module: nn.Module) -> str | None:
-    """The layer that CAMs read by default: the last one that still has a map and a gradient at every place of it.
-
-    Transformers with a class token: the norm before the last attention, since after it only the class token decides.
-    Other transformers: the norm before the last MLP. CNNs: the last stage, or the last convolution.
-    None where there is nothing of the kind.
-    """
-    from torch import nn
-
-    layers = attention_modules(module)
-    if layers and (norm := block_norm(module, layers[-1].rpartition(".")[0])) is not None:
-        return norm
-    stages = getattr(module, "feature_info", None)
-    if isinstance(stages, list) and stages and not layers:
-        return str(stages[-1]["module"])
-    children = {name for name, _ in module.named_children()}
-    for stage in ("layer4", "features"):
-        if stage in children:
-            return stage
-    convolutions = [name for name, part in module.named_modules() if isinstance(part, nn.Conv2d)]
-    return convolutions[-1] if convolutions else None

@@ -196,7 +196,7 @@ def _change(place: Place, before: pd.DataFrame, after: pd.DataFrame) -> Change:
     elif len(a) >= _FEWEST:
         interval = paired_difference(b, a, rng=generator(0, "\0".join(place), "compare/interval"))
         low, high = interval.low, interval.high
-        p = sign_flip_test(b, a, rng=generator(0, "\0".join(place), "compare/test")).p
+        p = sign_flip_test(b, a).p
     return Change(*place, len(a), *means, means[1] - means[0], low, high, p, lost, "too few")
 
 

@@ -31,8 +31,8 @@ class Resampled:
     samples: int
 
     def interval(self) -> tuple[Floats, Floats]:
-        """95 % percentile interval of each mean."""
-        return _intervals(self.draws, self.mean)
+        """95 % interval of each mean."""
+        return _intervals(self.draws, self.mean, self.samples)
 
     def ranks(self, better: int, among: npt.NDArray[np.bool_]) -> tuple[Floats, Floats, Floats]:
         """(rank, lowest, highest) of each explainer in `among`, 1 is best; equal means share the better rank.
@@ -52,7 +52,9 @@ class Resampled:
     def difference(self, one: int, other: int) -> tuple[float, float, float]:
         """Mean of `one` minus mean of `other` with its paired 95 % interval."""
         difference = float(self.mean[one] - self.mean[other])
-        return difference, *interval(self.draws[:, one] - self.draws[:, other], difference, _CONFIDENCE)
+        return difference, *interval(
+            self.draws[:, one] - self.draws[:, other], difference, _CONFIDENCE, units=self.samples
+        )
 
 
 def resample(sums: Floats, counts: Floats) -> Resampled:
@@ -81,8 +83,8 @@ def _rng() -> np.random.Generator:
     return np.random.default_rng(_SEED)
 
 
-def _intervals(draws: Floats, mean: Floats) -> tuple[Floats, Floats]:
-    bounds = [interval(column, value, _CONFIDENCE) for column, value in zip(draws.T, mean, strict=True)]
+def _intervals(draws: Floats, mean: Floats, samples: int) -> tuple[Floats, Floats]:
+    bounds = [interval(column, value, _CONFIDENCE, units=samples) for column, value in zip(draws.T, mean, strict=True)]
     return np.array([low for low, _ in bounds]), np.array([high for _, high in bounds])
 
 

@@ -15,6 +15,7 @@ from karat.statistics.multiple import adjust
 from karat.statistics.pareto import pareto
 from karat.statistics.permutation import Permutation, shuffle_test, sign_flip_test
 from karat.statistics.power import Separation, detectable_difference, paired_power, samples_to_separate, separation
+from karat.statistics.proportions import proportion
 from karat.statistics.ranks import (
     Friedman,
     MeanRanks,
@@ -66,6 +67,7 @@ __all__ = [
     "paired_power",
     "paired_wins",
     "pareto",
+    "proportion",
     "race",
     "rank_intervals",
     "ranking_agreement",

@@ -15,17 +15,9 @@ from scipy import stats
 
 from karat.kernel.card import Direction
 from karat.kernel.errors import BadInput
-from karat.statistics.bootstrap import (
-    Floats,
-    bootstrap_statistic,
-    cluster_codes,
-    cluster_sums,
-    interval,
-    mean_draws,
-    resample_weights,
-)
+from karat.statistics.bootstrap import bootstrap_statistic, interval, mean_draws, resample_weights
 from karat.statistics.design import Codes
-from karat.statistics.estimate import Estimate, columns_without_missing
+from karat.statistics.estimate import Estimate, Floats, cluster_codes, cluster_sums, columns_without_missing
 from karat.statistics.ranks import block_ranks
 
 _MATRIX = 2000  # rows up to which all pairs fit a matrix; tau of every resample is then a matrix product
@@ -68,8 +60,12 @@ def kendall(
     value, p = float(result.statistic), float(result.pvalue)
     se = low = high = np.nan
     if rng is not None and len(a) <= _MATRIX:
-        draws = _tau_draws(rng, a, b, cluster_codes(clusters, keep), resamples)
-        (low, high), se = interval(draws, value, confidence), float(np.nanstd(draws, ddof=1))
+        codes = cluster_codes(clusters, keep)
+        draws = _tau_draws(rng, a, b, codes, resamples)
+        (low, high), se = (
+            interval(draws, value, confidence, units=int(codes.max()) + 1),
+            float(np.nanstd(draws, ddof=1)),
+        )
     elif rng is not None:
         labels = None if clusters is None else np.asarray(clusters)[keep]
         drawn = bootstrap_statistic(
@@ -111,8 +107,12 @@ def spearman(
     value, p = float(result.statistic), float(result.pvalue)
     se = low = high = np.nan
     if rng is not None:
-        draws = _rho_draws(rng, a, b, cluster_codes(clusters, keep), resamples)
-        (low, high), se = interval(draws, value, confidence), float(np.nanstd(draws, ddof=1))
+        codes = cluster_codes(clusters, keep)
+        draws = _rho_draws(rng, a, b, codes, resamples)
+        (low, high), se = (
+            interval(draws, value, confidence, units=int(codes.max()) + 1),
+            float(np.nanstd(draws, ddof=1)),
+        )
     return Estimate(value, se, low, high, len(a), dropped, confidence, p)
 
 

@@ -9,8 +9,7 @@ from scipy import stats
 from scipy.special import ndtri
 
 from karat.kernel.errors import BadInput
-from karat.statistics.bootstrap import Floats, cluster_codes
-from karat.statistics.estimate import Estimate, columns_without_missing
+from karat.statistics.estimate import Estimate, Floats, cluster_codes, columns_without_missing
 
 
 def auc(

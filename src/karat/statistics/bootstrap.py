@@ -7,20 +7,23 @@ and whole samples are drawn. A mean over clusters of unequal size is the mean ov
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
+from scipy import stats
 from scipy.special import ndtr, ndtri
 
 from karat.kernel.errors import BadInput
-from karat.statistics.estimate import Estimate, columns_without_missing
+from karat.statistics.estimate import Estimate, Floats, cluster_codes, cluster_sums, columns_without_missing
+from karat.statistics.proportions import difference_of_hits, proportion
+from karat.statistics.sign_flips import sign_flip_p
 
-Floats = npt.NDArray[np.float64]
 Method = Literal["bca", "percentile"]
 
 _CHUNK = 2_000_000  # drawn labels held at a time
+_FEW = 8  # below, the resampled means cannot leave the range of the values far enough: Student's interval then
 
 
 def resample_weights(rng: np.random.Generator, n: int, resamples: int) -> Iterator[Floats]:
@@ -41,11 +44,15 @@ def bootstrap_mean(
     confidence: float = 0.95,
     method: Method = "bca",
 ) -> Estimate:
-    """The mean of values (n,) with a bootstrap interval; NaN rows are left out and counted.
+    """The mean of values (n,) with an interval; NaN rows are left out and counted.
 
-    `bca` corrects the percentiles for bias and skew (a jackknife over clusters gives the acceleration). p is of a
-    mean of zero, two-sided, from the draws moved to mean zero; it is never below 1 / (resamples + 1). With fewer than
-    two clusters there is a value and no interval.
+    The interval is resampled from 8 clusters on: `bca` corrects the percentiles for bias and skew (a jackknife over
+    clusters gives the acceleration), and they are taken as far out as Student's t asks for (see `interval`). Fewer
+    clusters have Student's. Values that are all 0 or 1 are hits and have `proportion`'s. Where all values are the same,
+    what was never drawn may lie anywhere from -1 to 1; of one cluster, or larger values, there is no interval.
+
+    p is of a mean of zero, two-sided, by flipping signs (`sign_flip_test`): its least value is 2^(1 - clusters), small
+    enough for any number of comparisons if the clusters are many.
 
     Args:
         values: (n,) numbers; NaN is missing.
@@ -69,13 +76,22 @@ def bootstrap_mean(
     sums, counts = cluster_sums(kept[:, None], clusters, keep)
     if len(sums) < 2:
         return Estimate(value, np.nan, np.nan, np.nan, len(kept), dropped, confidence)
+    p = sign_flip_p(sums[:, 0])
+    if np.isin(kept.round(12), (0.0, 1.0)).all():  # up to rounding: an overlap is a quotient of sums
+        hits = np.full(len(keep), np.nan)
+        hits[keep] = kept.round()
+        return replace(proportion(hits, clusters=clusters, confidence=confidence), value=value, p=p)
     draws = mean_draws(rng, sums, counts, resamples)[:, 0]
-    left_out = (sums.sum() - sums[:, 0]) / (counts.sum() - counts)
-    low, high = interval(draws, value, confidence, left_out if method == "bca" else None)
-    # a mean of exactly representable scores may be drawn again up to rounding: count it as just as far
-    farther = np.count_nonzero(np.abs(draws - value) >= abs(value) * (1 - 1e-12))
-    p = (1 + farther) / (1 + resamples)
-    return Estimate(value, float(draws.std(ddof=1)), low, high, len(kept), dropped, confidence, p)
+    se = float(draws.std(ddof=1))
+    if np.ptp(kept) <= 1e-12 * np.abs(kept).max():
+        low, high = _unvaried(value, len(sums), confidence)
+        return Estimate(value, se, low, high, len(kept), dropped, confidence, p)
+    if len(sums) < _FEW:
+        low, high = _students(sums[:, 0], counts, value, confidence)
+    else:
+        left_out = (sums.sum() - sums[:, 0]) / (counts.sum() - counts)
+        low, high = interval(draws, value, confidence, left_out if method == "bca" else None, units=len(sums))
+    return Estimate(value, se, low, high, len(kept), dropped, confidence, p)
 
 
 def paired_difference(
@@ -89,6 +105,8 @@ def paired_difference(
     method: Method = "bca",
 ) -> Estimate:
     """Mean of first - second over the rows where both are present: `bootstrap_mean` of the differences.
+
+    Differences that are all -1, 0 or 1 are of hits and have the interval of Bonett and Price (2012).
 
     Args:
         first: (n,) numbers; NaN is missing.
@@ -107,6 +125,10 @@ def paired_difference(
     (a, b), keep = columns_without_missing(first, second, name="paired_difference")
     differences = np.full(len(keep), np.nan)
     differences[keep] = a - b
+    if len(a) > 1 and np.isin(a - b, (-1.0, 0.0, 1.0)).all():
+        se, low, high = difference_of_hits(a - b, clusters, keep, confidence)
+        p = sign_flip_p(cluster_sums((a - b)[:, None], clusters, keep)[0][:, 0])
+        return Estimate(float((a - b).mean()), se, low, high, len(a), len(keep) - len(a), confidence, p)
     return bootstrap_mean(
         differences, rng=rng, clusters=clusters, resamples=resamples, confidence=confidence, method=method
     )
@@ -158,30 +180,8 @@ def bootstrap_statistic(
         lengths = counts[drawn]
         offsets = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
         draws[r] = statistic(kept[order[np.repeat((ends - counts)[drawn], lengths) + offsets]])
-    low, high = interval(draws, value, confidence)
+    low, high = interval(draws, value, confidence, units=len(counts))
     return Estimate(value, float(np.nanstd(draws, ddof=1)), low, high, len(kept), dropped, confidence)
-
-
-def cluster_codes(clusters: npt.ArrayLike | None, keep: npt.NDArray[np.bool_]) -> npt.NDArray[np.intp]:
-    """Cluster number of every row kept; each row by itself where no clusters are given."""
-    n = int(keep.sum())
-    if clusters is None:
-        return np.arange(n)
-    labels = pd.Series(clusters)
-    if len(labels) != len(keep):
-        raise BadInput(f"clusters: expected one label per row, {len(keep)}, got {len(labels)}.")
-    if labels.isna().any():
-        raise BadInput("clusters: every row needs a label, some are missing.")
-    return pd.factorize(labels[keep])[0].astype(np.intp)
-
-
-def cluster_sums(rows: Floats, clusters: npt.ArrayLike | None, keep: npt.NDArray[np.bool_]) -> tuple[Floats, Floats]:
-    """Sums (g, c) and sizes (g,) of the clusters that rows (n, c), already without the missing, fall into."""
-    codes = cluster_codes(clusters, keep)
-    counts = np.bincount(codes).astype(np.float64)
-    by_column = [np.bincount(codes, column, minlength=len(counts)) for column in rows.T]
-    sums = np.column_stack(by_column).astype(np.float64)
-    return sums, counts
 
 
 def mean_draws(rng: np.random.Generator, sums: Floats, counts: Floats, resamples: int) -> Floats:
@@ -189,24 +189,52 @@ def mean_draws(rng: np.random.Generator, sums: Floats, counts: Floats, resamples
     return np.vstack([(w @ sums) / (w @ counts)[:, None] for w in resample_weights(rng, len(sums), resamples)])
 
 
-def interval(draws: Floats, value: float, confidence: float, left_out: Floats | None = None) -> tuple[float, float]:
+def interval(
+    draws: Floats, value: float, confidence: float, left_out: Floats | None = None, units: int | None = None
+) -> tuple[float, float]:
     """Percentile interval of draws (r,); with `left_out` (g,), delete-one estimates, bias-corrected and accelerated.
 
-    NaN draws (a statistic undefined on that resample) are ignored.
+    With `units`, how many were resampled, the percentiles lie further out: resampled means spread too little by
+    sqrt((units - 1) / units), and few units leave their spread unknown (the expanded percentiles of Hesterberg 2015),
+    by 1 + 1 / units more for skewed scores, found by simulation. NaN draws (a statistic undefined on that resample) are
+    ignored.
     """
     if not 0 < confidence < 1:
         raise BadInput(f"confidence must lie between 0 and 1, got {confidence}.")
     draws = draws[~np.isnan(draws)]
-    if not len(draws):
+    if not len(draws) or (units is not None and units < 2):  # of one unit nothing is known but itself
         return np.nan, np.nan
-    tails = np.array([(1 - confidence) / 2, (1 + confidence) / 2])
+    reach = float(ndtri((1 + confidence) / 2)) if units is None else _reach(confidence, units)
+    ends = np.array([-reach, reach])
     if left_out is not None:
         below = (np.count_nonzero(draws < value) + 0.5 * np.count_nonzero(draws == value)) / len(draws)
         pull = value - left_out[~np.isnan(left_out)] - (value - left_out[~np.isnan(left_out)]).mean()
         spread = (pull**2).sum()
         if 0 < below < 1 and spread > 0:
             bias, speed = ndtri(below), (pull**3).sum() / (6 * spread**1.5)
-            shifted = bias + ndtri(tails)
-            tails = ndtr(bias + shifted / (1 - speed * shifted))
-    low, high = np.quantile(draws, tails)
+            shifted = bias + ends
+            ends = bias + shifted / np.maximum(1 - speed * shifted, 1e-9)
+    low, high = np.quantile(draws, ndtr(ends))
     return float(low), float(high)
+
+
+def _reach(confidence: float, units: int) -> float:
+    """Standard deviations of resampled means from the value to the ends of an interval."""
+    student = float(stats.t.isf((1 - confidence) / 2, units - 1))
+    return student * float(np.sqrt(units / (units - 1))) * (1 + 1 / units)
+
+
+def _unvaried(value: float, groups: int, confidence: float) -> tuple[float, float]:
+    """Of values that are all the same: what was never drawn may be up to 1 - tail^(1 / groups) of all, and lie anywhere
+    from -1 to 1, where scores and their differences do. Of larger values nobody knows."""
+    if abs(value) > 1:
+        return np.nan, np.nan
+    unseen = 1 - ((1 - confidence) / 2) ** (1 / groups)
+    return value - unseen * (value + 1), value + unseen * (1 - value)
+
+
+def _students(sums: Floats, counts: Floats, value: float, confidence: float) -> tuple[float, float]:
+    groups = len(sums)
+    se = float(np.sqrt(((sums - value * counts) ** 2).sum() * groups / (groups - 1))) / float(counts.sum())
+    reach = float(stats.t.isf((1 - confidence) / 2, groups - 1)) * (1 + 1 / groups) * se
+    return value - reach, value + reach

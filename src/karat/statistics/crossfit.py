@@ -14,7 +14,7 @@ import pandas as pd
 from scipy.special import expit
 
 from karat.kernel.errors import BadInput
-from karat.statistics.bootstrap import Floats
+from karat.statistics.estimate import Floats
 
 
 @dataclass(frozen=True)

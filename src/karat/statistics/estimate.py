@@ -6,8 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from karat.kernel.errors import BadInput
+
+Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -39,3 +42,25 @@ def columns_without_missing(
         raise BadInput(f"{name}: infinite values; drop them or make them NaN.")
     keep = np.asarray(~np.isnan(np.column_stack(arrays)).any(axis=1))
     return [a[keep] for a in arrays], keep
+
+
+def cluster_codes(clusters: npt.ArrayLike | None, keep: npt.NDArray[np.bool_]) -> npt.NDArray[np.intp]:
+    """Cluster number of every row kept; each row by itself where no clusters are given."""
+    n = int(keep.sum())
+    if clusters is None:
+        return np.arange(n)
+    labels = pd.Series(clusters)
+    if len(labels) != len(keep):
+        raise BadInput(f"clusters: expected one label per row, {len(keep)}, got {len(labels)}.")
+    if labels.isna().any():
+        raise BadInput("clusters: every row needs a label, some are missing.")
+    return pd.factorize(labels[keep])[0].astype(np.intp)
+
+
+def cluster_sums(rows: Floats, clusters: npt.ArrayLike | None, keep: npt.NDArray[np.bool_]) -> tuple[Floats, Floats]:
+    """Sums (g, c) and sizes (g,) of the clusters that rows (n, c), already without the missing, fall into."""
+    codes = cluster_codes(clusters, keep)
+    counts = np.bincount(codes).astype(np.float64)
+    by_column = [np.bincount(codes, column, minlength=len(counts)) for column in rows.T]
+    sums = np.column_stack(by_column).astype(np.float64)
+    return sums, counts

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from karat.kernel.errors import BadInput
-from karat.statistics.bootstrap import cluster_sums
-from karat.statistics.estimate import columns_without_missing
+from karat.statistics.estimate import cluster_sums, columns_without_missing
+from karat.statistics.sign_flips import EXACT, sign_flip_p, upper_tail
 
 Alternative = Literal["greater", "less", "two-sided"]
-
-_EXACT = 14  # pairs up to which all sign patterns are tried
 
 
 @dataclass(frozen=True)
@@ -32,46 +30,40 @@ def sign_flip_test(
     first: npt.ArrayLike,
     second: npt.ArrayLike,
     *,
-    rng: np.random.Generator,
     alternative: Alternative = "two-sided",
     clusters: npt.ArrayLike | None = None,
-    resamples: int = 9999,
 ) -> Permutation:
     """Paired test: under no difference the two scores of a pair could be swapped. Incomplete pairs are left out.
 
-    With `clusters` all pairs of a cluster swap together. p counts the observed labelling, so it is never zero.
+    With `clusters` all pairs of a cluster swap together. p counts the observed labelling, so it is never zero, and is
+    exact up to 14 pairs that differ; beyond, it is the saddlepoint of the same distribution, which has no floor but
+    2^(1 - pairs): a true difference survives the correction for any number of comparisons.
 
     Args:
         first: (n,) numbers; NaN is missing.
         second: (n,), the other score of each pair.
-        rng: the random stream of the labellings, where not all are tried.
         alternative: "two-sided", "greater" (first is) or "less".
         clusters: (n,) labels; pairs of one cluster swap together.
-        resamples: how many labellings are tried where all would be more.
 
     Returns:
         A `Permutation`.
 
     Example:
-        >>> sign_flip_test([0.9, 0.8, 0.7], [0.5, 0.6, 0.4], rng=np.random.default_rng(0)).p
+        >>> sign_flip_test([0.9, 0.8, 0.7], [0.5, 0.6, 0.4]).p
         0.25
     """
     (a, b), keep = columns_without_missing(first, second, name="sign_flip_test")
+    if alternative not in get_args(Alternative):
+        raise BadInput(f"alternative must be greater, less or two-sided, got {alternative!r}.")
     dropped = len(keep) - len(a)
     if not len(a):
         return Permutation(np.nan, np.nan, False, 0, dropped)
     sums = cluster_sums((a - b)[:, None], clusters, keep)[0][:, 0]
-    g = len(sums)
-    exact = g <= _EXACT
-    if exact:
-        flips = 1 - 2 * ((np.arange(2**g)[:, None] >> np.arange(g)) & 1).astype(np.float64)
-        totals = flips @ sums
+    if alternative == "two-sided":
+        p = sign_flip_p(sums)
     else:
-        rows = max(1, 4_000_000 // g)
-        parts = [min(rows, resamples - start) for start in range(0, resamples, rows)]
-        totals = np.concatenate([(1 - 2.0 * rng.integers(0, 2, size=(r, g))) @ sums for r in parts])
-    p = _share(totals, float(sums.sum()), alternative, float(np.abs(sums).sum()), counted=exact)
-    return Permutation(float((a - b).mean()), p, exact, len(a), dropped)
+        p = upper_tail(sums, float(sums.sum()) * (1 if alternative == "greater" else -1))
+    return Permutation(float((a - b).mean()), p, bool(np.count_nonzero(sums) <= EXACT), len(a), dropped)
 
 
 def shuffle_test(
@@ -108,14 +100,13 @@ def shuffle_test(
     centred = pooled - pooled_mean
     totals = np.array([rng.permutation(centred)[: len(a)].sum() for _ in range(resamples)])
     observed = float(centred[: len(a)].sum())  # with the pooled mean fixed, the sum of one group orders the differences
-    p = _share(totals, observed, alternative, float(np.abs(centred).sum()), counted=False)
+    p = _share(totals, observed, alternative, float(np.abs(centred).sum()))
     return Permutation(float(a.mean() - b.mean()), p, False, len(pooled), dropped)
 
 
-def _share(
-    totals: npt.NDArray[np.float64], observed: float, alternative: Alternative, size: float, *, counted: bool
-) -> float:
-    """Share of labellings at least as extreme as the observed one; sums that differ by rounding only count as equal."""
+def _share(totals: npt.NDArray[np.float64], observed: float, alternative: Alternative, size: float) -> float:
+    """Share of labellings, the observed one among them, at least as extreme as it; sums that differ by rounding only
+    count as equal."""
     slack = 1e-12 * size
     if alternative == "greater":
         extreme = totals >= observed - slack
@@ -125,5 +116,4 @@ def _share(
         extreme = np.abs(totals) >= abs(observed) - slack
     else:
         raise BadInput(f"alternative must be greater, less or two-sided, got {alternative!r}.")
-    extra = 0 if counted else 1
-    return float((np.count_nonzero(extreme) + extra) / (len(totals) + extra))
+    return float((np.count_nonzero(extreme) + 1) / (len(totals) + 1))

@@ -17,7 +17,8 @@ from scipy import stats
 
 from karat.kernel.card import Direction
 from karat.kernel.errors import BadInput
-from karat.statistics.bootstrap import Floats, cluster_sums, mean_draws
+from karat.statistics.bootstrap import mean_draws
+from karat.statistics.estimate import Floats, cluster_sums
 from karat.statistics.multiple import adjust
 
 

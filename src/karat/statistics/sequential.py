@@ -22,8 +22,7 @@ import pandas as pd
 
 from karat.kernel.card import Direction
 from karat.kernel.errors import BadInput
-from karat.statistics.bootstrap import Floats
-from karat.statistics.estimate import Estimate, columns_without_missing
+from karat.statistics.estimate import Estimate, Floats, columns_without_missing
 
 _BETS = np.geomspace(0.004, 0.99, 12)
 

@@ -189,3 +189,30 @@ def test_another_model_is_asked_again_whatever_its_address() -> None:
         table = {"cat": 0.1, "dog": 0.1, "lion": 0.1, "kitten": 0.1} | {best: 0.7}
         said.append(Session(Guesser(table), samples, protocol.targets).targets[0])
     assert said == ["cat", "dog", "lion"]
+
+
+def test_every_prediction_has_its_own_confidence_and_its_own_truth() -> None:
+    """Three predictions of each image, of which the third, a lion, is not there."""
+    found = scored(Semantic(threshold=0.0, target="predicted", region="image"), Scenes(1, predictions=3))
+    assert found["correct"].values.tolist() == [1, 1, 0]
+    np.testing.assert_allclose(found["own_confidence"].values, [0.6, 0.3, 0.08])
+    assert list(found["correct"].texts["own"]) == ["cat", "dog", "lion"]
+
+
+def test_the_models_one_answer_is_the_prediction_of_one_row() -> None:
+    """Where labels of the image are explained, its top answer belongs to the class it names."""
+    found = scored(Semantic(threshold=0.0), Scenes(1, predictions=2), model=Guesser({"cat": 0.2, "dog": 0.7}))
+    assert found["correct"].not_applicable[0] == "the model's answer is about another class of the image"
+    assert found["correct"].values[1] == 1
+    word = scored(Semantic(threshold=0.0), Scenes(1), model=Guesser({"cat": 0.2, "dog": 0.1, "kitten": 0.7}))
+    assert word["correct"].values[0] == 1  # another word for the same pixels
+    wrong = scored(Semantic(threshold=0.0), Scenes(1, predictions=2), model=Guesser({"cat": 0.2, "dog": 0.1, "x": 0.7}))
+    assert wrong["correct"].values[0] == 0
+    assert 1 in wrong["correct"].not_applicable
+
+
+def test_the_predicted_class_is_held_against_the_object_even_where_it_is_wrong() -> None:
+    model = Guesser({"cat": 0.1, "dog": 0.1, "lion": 0.8})
+    found = scored(Semantic(threshold=0.0, target="predicted", region="image"), Scenes(1), model=model)
+    assert found["correct"].values[0] == 0
+    assert np.isfinite(found["sss"].values[0])

@@ -45,9 +45,14 @@ class PixelNet:
     def facts(self) -> dict[str, Scalar]:
         from karat.models.pixelnet.files import read_facts
 
-        architecture = read_facts(self.path).architecture
-        variant = self.variant if self.weights is None else None
-        return {"family": "pixelnet", "variant": variant, "architecture": architecture, "weights": self.weights}
+        facts = read_facts(self.path)
+        return {
+            "family": "pixelnet",
+            "variant": self.variant if self.weights is None else None,
+            "architecture": facts.architecture,
+            "deleted": float(facts.recipe.get("deleted", 0.0)),  # share of training images with a cell taken out
+            "weights": self.weights,
+        }
 
     @property
     def path(self) -> Path:

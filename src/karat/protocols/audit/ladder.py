@@ -17,7 +17,8 @@ from karat.kernel.card import Direction
 from karat.kernel.identity import generator
 from karat.kernel.registry import label
 from karat.protocols.common.controls import NOISE, ORACLE
-from karat.statistics.bootstrap import cluster_sums, interval, mean_draws
+from karat.statistics.bootstrap import interval, mean_draws
+from karat.statistics.estimate import cluster_sums
 from karat.statistics.power import paired_power
 
 RANDOM = NOISE

@@ -12,7 +12,7 @@ from karat.kernel.finding import Finding
 from karat.kernel.typing import Scalar
 from karat.protocols.common.published import Table, load
 from karat.protocols.pixel.frames import Scored, is_method, paper_name
-from karat.protocols.pixel.rankings import TRAINED_ON_DELETIONS, means_of, places, tau_figure
+from karat.protocols.pixel.rankings import means_of, places, tau_figure
 from karat.statistics import kendall
 
 Row = tuple[Scalar, ...]
@@ -70,11 +70,11 @@ def _which(scored: Scored) -> str:
 
 def _protocols(scored: Scored, model: str, table: Table) -> Finding | None:
     """Places of the paper's five explainers under every protocol that has ranked them, and Kendall's tau."""
-    if TRAINED_ON_DELETIONS in model:
+    if scored.trained_on_deletions(model):
         return None
     means = {f"{title} ours": _by_paper_name(scored, model, metric)
              for metric, title in (("weighted_iou", "pixel"), ("ids", "IDS"), ("sds", "SDS"))}  # fmt: skip
-    trained = next((m for m in scored.judged if TRAINED_ON_DELETIONS in m and m.startswith(model)), None)
+    trained = next((m for m in scored.judged if scored.is_twin_with_deletions(m, model)), None)
     if trained is not None:
         means["IDSDS ours"] = _by_paper_name(scored, trained, "sds")
     means["SD ours (grid)"] = _on_the_grid()

@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 
 from karat.kernel.identity import generator
-from karat.statistics import Estimate, bootstrap_mean, paired_difference
+from karat.results.facts import PARTS
+from karat.statistics import Estimate, bootstrap_mean, paired_difference, proportion
 
 if TYPE_CHECKING:
     from karat.results.details import Details
@@ -99,6 +100,17 @@ class Scored:
         rows = self.rows[(self.rows["model"] == model) & self.rows["value"].notna()]
         return "ViT" if rows["explainer"].str.startswith("attention/").any() else "ResNet"
 
+    def trained_on_deletions(self, model: str) -> bool:
+        """Whether cells were taken out of the images that the model was trained on: its SDS is IDSDS then."""
+        facts = self.run.manifest.get(PARTS, {}).get("model", {}).get(model, {})
+        return float(facts.get("deleted") or 0.0) > 0
+
+    def is_twin_with_deletions(self, model: str, plain: str) -> bool:
+        """Whether a model is of the same architecture as a plain one, and trained on deletions."""
+        facts = self.run.manifest.get(PARTS, {}).get("model", {})
+        same = facts.get(model, {}).get("architecture") == facts.get(plain, {}).get("architecture")
+        return same and self.trained_on_deletions(model) and not self.trained_on_deletions(plain)
+
     def column(self, model: str) -> str:
         """The column of tables 3 and 4 that a model goes beside."""
         return f"{self.images}+{'ViT' if self.network(model) in ('ViT', 'SwinT') else 'ResNet'}"
@@ -134,7 +146,11 @@ class Scored:
             table = self.wide(model, metric)
             values = table[explainer] if explainer in table else pd.Series(dtype=float)
             rng = generator(0, f"{model}/{explainer}", metric)
-            self._means[asked] = bootstrap_mean(values.to_numpy(float), rng=rng, resamples=1000)
+            scores = values.to_numpy(float)
+            # hits may be shared among ties, so that they are not all 0 or 1
+            self._means[asked] = (
+                proportion(scores) if metric == "hit" else bootstrap_mean(scores, rng=rng, resamples=1000)
+            )
         return self._means[asked]
 
     def difference(self, model: str, metric: str, first: str, second: str) -> Estimate:
@@ -151,10 +167,3 @@ class Scored:
         kept = self.run.details("weighted_iou").complete()
         keys = kept.keys
         return kept.take(((keys["model"] == model) & ~keys.duplicated(["model", "dataset", "sample"])).to_numpy())
-
-
-def said(found: Estimate) -> str:
-    """A mean with its interval."""
-    if not np.isfinite(found.low):
-        return f"{found.value:.3f}"
-    return f"{found.value:.3f} [{found.low:.3f}, {found.high:.3f}]"

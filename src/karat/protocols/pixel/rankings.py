@@ -11,7 +11,8 @@ import numpy.typing as npt
 from karat.kernel.finding import Figure, Finding, Series
 from karat.kernel.identity import generator
 from karat.kernel.typing import Scalar
-from karat.protocols.pixel.frames import Scored, is_method, paper_name, said
+from karat.protocols.common.words import interval
+from karat.protocols.pixel.frames import Scored, is_method, paper_name
 from karat.statistics import Estimate, ranking_agreement
 
 ABOUT = (
@@ -20,7 +21,6 @@ ABOUT = (
 )
 PIXEL = {"weighted_iou": "pixel (WIoU)", "hit": "pixel (HA)", "ids": "IDS", "sds": "SDS"}
 SECTION = "Table 5: other protocols"
-TRAINED_ON_DELETIONS = "deleted"  # in the name of a model: its SDS is IDSDS
 
 Places = npt.NDArray[np.float64]
 
@@ -40,7 +40,7 @@ def rankings(scored: Scored, models: Sequence[str], protocols: Mapping[str, str]
 def titled(scored: Scored, model: str, protocols: Mapping[str, str]) -> dict[str, str]:
     """The protocols that have scored this model, SDS by its other name where it has one."""
     found = {metric: title for metric, title in protocols.items() if means_of(scored, model, metric)}
-    if "sds" in found and TRAINED_ON_DELETIONS in model:
+    if "sds" in found and scored.trained_on_deletions(model):
         found["sds"] = "IDSDS"
     return found
 
@@ -74,7 +74,8 @@ def _finding(
     taus = {pair: agreement(scored, model, names, *pair) for pair in combinations(metrics, 2)}
     lead = metrics[0]
     sentences = [
-        f"Kendall's tau of {titles[first]} with {titles[second]}: {said(tau)}." for (first, second), tau in taus.items()
+        f"Kendall's tau of {titles[first]} with {titles[second]}: {interval(tau)}."
+        for (first, second), tau in taus.items()
     ]
     for metric in metrics[1:]:
         best = names[int(np.argmin(where[metric]))]

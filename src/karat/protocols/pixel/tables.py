@@ -7,8 +7,9 @@ import numpy as np
 from karat.kernel.finding import Figure, Finding, Series
 from karat.kernel.identity import generator
 from karat.kernel.typing import Scalar
-from karat.protocols.pixel.frames import SINGLE, TRUTH, Scored, base, is_method, paper_name, said
-from karat.statistics import bootstrap_mean
+from karat.protocols.common.words import interval
+from karat.protocols.pixel.frames import SINGLE, TRUTH, Scored, base, is_method, paper_name
+from karat.statistics import paired_difference
 
 Row = tuple[Scalar, ...]
 
@@ -30,7 +31,7 @@ def verdict(scored: Scored) -> Finding:
             best = methods[0]
             sure = [name for name in methods if found[name][1].low > 0.5]
             sentences.append(
-                f"{model}: {best} ranks the deciding pixels best, weighted IoU {said(found[best][0])}; the truth "
+                f"{model}: {best} ranks the deciding pixels best, weighted IoU {interval(found[best][0])}; the truth "
                 f"scores 1. {len(sure)} of {len(methods)} explainers find the patch in more than half of the images "
                 "for sure."
             )
@@ -56,7 +57,7 @@ def accuracies(scored: Scored) -> Finding:
     for model in scored.models:
         clean, perturbed, decided = scored.accuracy(model).T
         rate = float(decided.mean())
-        gain = bootstrap_mean(perturbed - clean, rng=generator(0, model, "pixel/gain"), resamples=1000)
+        gain = paired_difference(perturbed, clean, rng=generator(0, model, "pixel/gain"))
         rows.append((model, float(clean.mean()), float(perturbed.mean()), rate, gain.low, gain.high, len(clean)))
         if gain.low > 0.1:
             sentences.append(f"{model} takes the shortcut: {perturbed.mean():.1%} with it, {clean.mean():.1%} without; "
@@ -164,7 +165,7 @@ def sanity(scored: Scored, model: str) -> list[str]:
             elif not (min(sign * gap.low, sign * gap.high) > 0):
                 open_.append(paper_name(name))
         own = scored.mean(model, metric, truth)
-        text = f"{model}: the truth's {metric} area is {said(own)}, "
+        text = f"{model}: the truth's {metric} area is {interval(own)}, "
         if ahead:
             text += f"not the {word}: {', '.join(ahead)} {'is' if len(ahead) == 1 else 'are'} ahead."
         elif open_:

@@ -16,8 +16,8 @@ __all__ = ["Semantic", "SemanticSweep", "export", "gallery"]
 
 
 def export(run: Run, folder: str | Path, kind: str = "parquet") -> list[Path]:
-    """Predictions, images and classes of a run as tables, .parquet or .csv. See `levels`."""
-    from karat.protocols.semantic.levels import export as write
+    """Predictions, images and classes of a run as tables, .parquet or .csv. See `analysis`."""
+    from karat.protocols.semantic.analysis import export as write
 
     return write(run, folder, kind)
 

@@ -11,9 +11,8 @@ from karat.datasets.segmentation.scene import CLASS
 from karat.kernel.errors import BadInput
 from karat.kernel.registry import label
 from karat.kernel.typing import Image, Map, Mask
-from karat.protocols.semantic.levels import predictions
+from karat.protocols.semantic.analysis import kinds, predictions
 from karat.protocols.semantic.overlay import stretch
-from karat.protocols.semantic.reasons import kinds
 
 if TYPE_CHECKING:
     from karat.kernel.roles import Dataset
@@ -32,28 +31,28 @@ def gallery(run: Run, dataset: Dataset, out: str | Path, *, explainer: str, mode
 
     table = predictions(run)
     here = (table["model"] == model) & (table["explainer"] == explainer) & (table["dataset"] == label(dataset))
-    table = table[here].dropna(subset=["sss", "correct"])
+    table = table[here].dropna(subset=["sss", "correct", "own_confidence"])
     if table.empty:
         raise BadInput(f"{run.path} has no scored rows of {model} with {explainer} on {label(dataset)}.")
     maps = _maps(run, (model, explainer, label(dataset)))
     known = table[table["sample"].isin(maps)]
-    shown = [(", ".join(kind), rows.head(columns)) for kind, rows in kinds(known) if len(rows)]
-    if not shown:
+    rows_of_kinds = [(", ".join(kind), rows.head(columns)) for kind, rows in kinds(known) if len(rows)]
+    if not rows_of_kinds:
         raise BadInput(f"{run.path} kept no maps of {model} with {explainer}: run with keep_maps: true.")
-    samples = _samples(dataset, {name for _, rows in shown for name in rows["sample"]})
-    height = len(shown) * (_SIDE + 2 * _TEXT)
+    samples = _samples(dataset, {name for _, rows in rows_of_kinds for name in rows["sample"]})
+    height = len(rows_of_kinds) * (_SIDE + 2 * _TEXT)
     sheet = Pillow.new("RGB", (columns * (_SIDE + _GAP) + _GAP, height), "white")
     draw, large, small = ImageDraw.Draw(sheet), ImageFont.load_default(15), ImageFont.load_default(11)
-    for r, (title, chosen) in enumerate(shown):
+    for r, (title, chosen) in enumerate(rows_of_kinds):
         top = r * (_SIDE + 2 * _TEXT)
         draw.text((_GAP, top + 8), title, fill="black", font=large)
         for c, row in enumerate(chosen.to_dict("records")):
             left = _GAP + c * (_SIDE + _GAP)
             tile = Pillow.fromarray(_drawn(samples[row["sample"]], maps[row["sample"]])).resize((_SIDE, _SIDE))
             sheet.paste(tile, (left, top + _TEXT))
-            said = f"{_short(row['own'] or row['label'])} {row['own_confidence']:.2f}"
+            answer = f"{_short(row['own'] or row['label'])} {row['own_confidence']:.2f}"
             under = (left, top + _TEXT + _SIDE + 2)
-            draw.text(under, f"{said}\nSSS {row['sss']:.2f}", fill="black", spacing=2, font=small)
+            draw.text(under, f"{answer}\nSSS {row['sss']:.2f}", fill="black", spacing=2, font=small)
     sheet.save(out)
     return Path(out)
 
@@ -64,17 +63,17 @@ def _short(name: str) -> str:
 
 def _samples(dataset: Dataset, wanted: set[str]) -> dict[str, Sample]:
     """Those of a dataset by their ids, a few read at a time."""
-    found: dict[str, Sample] = {}
+    samples: dict[str, Sample] = {}
     for start in range(0, len(dataset), _AT_ONCE):
         loaded = dataset.load(start, min(start + _AT_ONCE, len(dataset)))
-        found |= {sample.id: sample for sample in loaded if sample.id in wanted}
-        if len(found) == len(wanted):
+        samples |= {sample.id: sample for sample in loaded if sample.id in wanted}
+        if len(samples) == len(wanted):
             break
-    return found
+    return samples
 
 
 def _maps(run: Run, wanted: tuple[str, str, str]) -> dict[str, Map]:
-    found: dict[str, Map] = {}
+    maps: dict[str, Map] = {}
     for shard in run.shards():
         kept = shard.maps()
         for cell in shard.cells:
@@ -82,8 +81,8 @@ def _maps(run: Run, wanted: tuple[str, str, str]) -> dict[str, Map]:
             if (model, explainer, dataset) == wanted:
                 for position, parts in kept.get(cell["id"], {}).items():
                     if "visual" in parts:
-                        found[shard.samples[position]] = np.asarray(parts["visual"], dtype=np.float32)
-    return found
+                        maps[shard.samples[position]] = np.asarray(parts["visual"], dtype=np.float32)
+    return maps
 
 
 def _drawn(sample: Sample, map_: Map) -> Image:

@@ -10,22 +10,25 @@ import numpy as np
 from annotated_types import Ge, Le
 
 from karat.datasets.segmentation.scene import ALIAS, CLASS, IGNORE
+from karat.explainers.cam import LEAST as LEAST_ACTIVATION
+from karat.explainers.cam import NEGATIVE
 from karat.kernel.attribution import Attribution
 from karat.kernel.card import Card
 from karat.kernel.errors import BadInput
 from karat.kernel.finding import Finding
-from karat.kernel.row import Outcomes
+from karat.kernel.roles import Results
+from karat.kernel.row import Detail, Outcomes
 from karat.kernel.sample import Sample
 from karat.kernel.typing import Map, Mask
 from karat.metrics.localization import Mode, Spuriousity
 from karat.probe.session import Session
+from karat.protocols.common.column import Column
 from karat.protocols.common.localize import score_maps
-from karat.protocols.semantic.choosing import LEAST, Choice, Rules, Target, choose
 from karat.protocols.semantic.overlay import Resize, Scale, curve, overlay
+from karat.protocols.semantic.target import ANOTHER, LEAST, Choice, Rules, Target, choose
 
 if TYPE_CHECKING:
     from karat.kernel.claim import Comparison
-    from karat.results.run import Run
 
 _NONE = Card("", "", "metric")
 SCORES = (
@@ -36,8 +39,8 @@ SCORES = (
             citation="after semscore2025 Eq. 1-2", departures="not in the paper: plain SSS rewards large objects"),
     replace(_NONE, name="outside", summary="SSS of chance: the share of the image outside the class", range=(0.0, 1.0)),
     replace(_NONE, name="confidence", summary="the model's probability of what is explained", range=(0.0, 1.0)),
-    replace(_NONE, name="own_confidence", summary="the model's probability of its own answer", range=(0.0, 1.0)),
-    replace(_NONE, name="correct", summary="whether the image has what the model says", range=(0.0, 1.0)),
+    replace(_NONE, name="own_confidence", summary="the model's probability of its prediction", range=(0.0, 1.0)),
+    replace(_NONE, name="correct", summary="whether the image has what the prediction says", range=(0.0, 1.0)),
 )  # fmt: skip
 
 
@@ -47,11 +50,12 @@ class Semantic:
 
     - `threshold` in the units of `scale`: "maximum" makes it a share of the map's largest value, "raw" an absolute
       value, "range" a share between least and largest value (what pytorch-grad-cam hands out, so the paper's own).
-    - `target`, `min_confidence`: what is explained, see `choosing.Rules`.
+    - `target`, `min_confidence`: what is explained, see `target.Rules`.
     - `region`: "class" holds the map against the explained class alone, "image" against all classes of the image
       together. `roles` replaces both by the regions of those roles, for datasets without classes (grid, arrays).
-    - `thresholds`: further SSS values, soft then hard, kept as the detail of `sss` for whoever draws curves. The detail
-      of `correct` is what the model said by itself, letter by letter.
+      `target: predicted` with `region: image` holds the class that the model gave, right or wrong, against the objects.
+    - `thresholds`: further SSS values, soft then hard, kept as the detail of `sss` for whoever draws curves. The text
+      of `correct` is the prediction.
     """
 
     threshold: Annotated[float, Ge(0)] = 0.6
@@ -95,54 +99,54 @@ class Semantic:
 
     def score(self, session: Session, attributions: Sequence[Attribution]) -> Mapping[str, Outcomes]:
         choices = self._choices(session)
-        n = len(choices)
-        columns = {card.name: np.full(n, np.nan) for card in SCORES}
-        failures: dict[str, dict[int, str]] = {"sss": {}, "gain": {}}
-        absent: dict[str, dict[int, str]] = {card.name: {} for card in SCORES}
-        curves = np.full((n, 2, len(self.thresholds)), np.nan)
+        columns = {card.name: Column(len(choices)) for card in SCORES}
         metric = Spuriousity(self.threshold, self.mode)
         for i, (sample, choice, attribution) in enumerate(zip(session.samples, choices, attributions, strict=True)):
             if problem := sample.meta.get("problem"):
-                failures["sss"][i] = failures["gain"][i] = f"sample: {problem}"
-                for name in ("outside", "confidence", "own_confidence", "correct"):
-                    absent[name][i] = "the sample could not be read"
+                for name, column in columns.items():
+                    if name in ("sss", "gain"):
+                        column.fail(i, f"sample: {problem}")
+                    else:
+                        column.leave_out(i, "the sample could not be read")
                 continue
-            _note(columns, absent, i, choice)
+            _note(columns, i, choice)
             mask, ignored = self._mask(sample, choice), _ignored(sample)
             why = choice.left_out or _hopeless(mask, ignored, choice) or _without(attribution)
             if why:
                 for name in ("sss", "gain", "outside"):
-                    absent[name][i] = why
+                    columns[name].leave_out(i, why)
                 continue
             assert attribution.visual is not None
-            chance = columns["outside"][i] = _outside(mask, ignored)
+            chance = _outside(mask, ignored)
+            columns["outside"].score(i, chance)
             if broken := attribution.problem("visual"):
-                failures["sss"][i] = failures["gain"][i] = broken
+                columns["sss"].fail(i, broken)
+                columns["gain"].fail(i, broken)
                 continue
             map_ = overlay(attribution.visual, ignored, sample.size, self.scale, self.resize)
-            found = score_maps(metric, map_[None], mask[None])
-            columns["sss"][i] = found.values[0]
-            if 0 in found.failures:
-                failures["sss"][i] = found.failures[0]
-            if 0 in found.not_applicable:
-                absent["sss"][i] = found.not_applicable[0]
-            _gain(columns, failures, absent, i, chance)
-            if self.thresholds:
-                curves[i] = curve(map_, mask, self.thresholds).reshape(2, -1)
-        kept = {"sss": {"soft": curves[:, 0], "hard": curves[:, 1]}} if self.thresholds else {}
-        texts = {"correct": {"own": [choice.own for choice in choices]}}
-        return {
-            name: Outcomes(values, failures.get(name, {}), absent[name], kept.get(name, {}), texts.get(name, {}))
-            for name, values in columns.items()
-        }
+            outcome = score_maps(metric, map_[None], mask[None])
+            columns["sss"].fill([i], replace(outcome, details=self._details(attribution, map_, mask)))
+            columns["gain"].fill([i], _gain(outcome, chance))
+        texts = {"own": [choice.own for choice in choices]}
+        made = {name: column.outcomes() for name, column in columns.items()}
+        return made | {"correct": replace(made["correct"], texts=texts)}
 
-    def findings(self, run: Run) -> list[Finding]:
-        from karat.protocols.semantic.insight import insight
+    def _details(self, attribution: Attribution, map_: Map, mask: Mask) -> dict[str, Detail]:
+        """SSS at every one of `thresholds`, and how signed the layer was that a CAM read."""
+        notes = (NEGATIVE, LEAST_ACTIVATION)
+        kept: dict[str, Detail] = {n: np.array([attribution.notes[n]]) for n in notes if n in attribution.notes}
+        if self.thresholds:
+            soft, hard = curve(map_, mask, self.thresholds).reshape(2, 1, -1)
+            kept |= {"soft": soft, "hard": hard}
+        return kept
 
-        return insight(run)
+    def findings(self, run: Results) -> list[Finding]:
+        from karat.protocols.semantic.findings import findings
 
-    def paper(self, run: Run) -> Comparison:
-        from karat.protocols.semantic.paper import compare
+        return findings(run)
+
+    def paper(self, run: Results) -> Comparison:
+        from karat.protocols.semantic.claims import compare
 
         return compare(run)
 
@@ -158,34 +162,29 @@ class Semantic:
         return mask
 
 
-def _note(columns: dict[str, Map], absent: dict[str, dict[int, str]], i: int, choice: Choice) -> None:
-    """What is known of the model's answer, whether or not its explanation counts."""
-    columns["own_confidence"][i] = choice.own_confidence
-    if choice.correct is None:
-        absent["correct"][i] = "the sample does not say what is right"
+def _note(columns: Mapping[str, Column], i: int, choice: Choice) -> None:
+    """What is known of the prediction, whether or not its explanation counts."""
+    if choice.own_confidence is None:
+        columns["own_confidence"].leave_out(i, ANOTHER)
+        columns["correct"].leave_out(i, ANOTHER)
     else:
-        columns["correct"][i] = choice.correct
+        columns["own_confidence"].score(i, choice.own_confidence)
+        if choice.correct is None:
+            columns["correct"].leave_out(i, "the sample does not say what is right")
+        else:
+            columns["correct"].score(i, choice.correct)
     if choice.left_out and choice.confidence == 0:
-        absent["confidence"][i] = choice.left_out
+        columns["confidence"].leave_out(i, choice.left_out)
     else:
-        columns["confidence"][i] = choice.confidence
+        columns["confidence"].score(i, choice.confidence)
 
 
-def _gain(
-    columns: dict[str, Map],
-    failures: dict[str, dict[int, str]],
-    absent: dict[str, dict[int, str]],
-    i: int,
-    chance: float,
-) -> None:
-    if i in failures["sss"]:
-        failures["gain"][i] = failures["sss"][i]
-    elif i in absent["sss"]:
-        absent["gain"][i] = absent["sss"][i]
-    elif chance == 0:
-        absent["gain"][i] = "the class covers the whole image: every map is inside"
-    else:
-        columns["gain"][i] = 1 - columns["sss"][i] / chance
+def _gain(sss: Outcomes, chance: float) -> Outcomes:
+    if sss.failures or sss.not_applicable:
+        return sss
+    if chance == 0:
+        return Outcomes(np.full(1, np.nan), not_applicable={0: "the class covers the whole image: every map is inside"})
+    return Outcomes(1 - sss.values / chance)
 
 
 def _ignored(sample: Sample) -> Mask | None:

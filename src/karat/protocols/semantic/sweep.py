@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from annotated_types import Ge, Gt, Le, MinLen
 
 from karat.kernel.attribution import Attribution
 from karat.kernel.card import Card
 from karat.kernel.finding import Finding
+from karat.kernel.roles import Results
 from karat.kernel.row import Outcomes
 from karat.probe.session import Session
-from karat.protocols.semantic.choosing import LEAST, Target
 from karat.protocols.semantic.overlay import Resize, Scale
 from karat.protocols.semantic.protocol import Semantic
-
-if TYPE_CHECKING:
-    from karat.results.run import Run
+from karat.protocols.semantic.target import LEAST, Target
 
 
 @dataclass(frozen=True)
@@ -30,18 +28,7 @@ class SemanticSweep:
     lowest SSS would be the most flattering one, not the most reliable.) It is written as `chosen.yaml` into the run.
     """
 
-    thresholds: Annotated[tuple[Annotated[float, Ge(0)], ...], MinLen(1)] = (
-        0.0,
-        0.1,
-        0.2,
-        0.3,
-        0.4,
-        0.5,
-        0.6,
-        0.7,
-        0.8,
-        0.9,
-    )
+    thresholds: Annotated[tuple[Annotated[float, Ge(0)], ...], MinLen(1)] = tuple(k / 10 for k in range(10))
     coverage: Annotated[float, Gt(0), Le(1)] = 0.95
     scale: Scale = "maximum"
     resize: Resize = "bilinear"
@@ -75,16 +62,17 @@ class SemanticSweep:
     def score(self, session: Session, attributions: Sequence[Attribution]) -> Mapping[str, Outcomes]:
         return self.at(self.thresholds[0]).score(session, attributions)
 
-    def findings(self, run: Run) -> list[Finding]:
-        from karat.protocols.semantic.choice import curves, sweep_finding
+    def findings(self, run: Results) -> list[Finding]:
+        from karat.protocols.semantic.configuration import curves
+        from karat.protocols.semantic.findings import sweep_finding
 
         return [sweep_finding(curves(run, self.thresholds), self.coverage)]
 
-    def writes(self, run: Run) -> dict[str, str]:
+    def writes(self, run: Results) -> dict[str, str]:
         """`chosen.yaml`: the sweep's models and data under the chosen configuration, ready for `karat run`."""
         import yaml
 
-        from karat.protocols.semantic.choice import choose_configuration, curves
+        from karat.protocols.semantic.configuration import choose_configuration, curves
 
         chosen = choose_configuration(curves(run, self.thresholds), self.coverage)
         if chosen is None:
@@ -99,7 +87,7 @@ class SemanticSweep:
         spec["explainers"] = [spec["explainers"][self._position(run, chosen.explainer)]]
         return {"chosen.yaml": yaml.safe_dump(spec, sort_keys=False, allow_unicode=True)}
 
-    def _position(self, run: Run, name: str) -> int:
+    def _position(self, run: Results, name: str) -> int:
         """Which of the spec's explainers goes by that label."""
         from karat.kernel.registry import build, label
 

@@ -10,11 +10,12 @@ from karat.datasets.segmentation.scene import ALIAS, CLASS
 from karat.kernel.errors import KaratError
 from karat.kernel.roles import Model
 from karat.kernel.sample import Sample
-from karat.models.detector import NOTHING, label_of
+from karat.models.detections import NOTHING, label_of
 
 Target = Literal["truth", "predicted", "present"]
 Ranking = list[tuple[str, float]]  # answers of one image with their probabilities, best first
 LEAST = 0.04  # confidence from where on semscore2025 counts a prediction
+ANOTHER = "the model's answer is about another class of the image"
 _ALL = 1_000_000
 
 
@@ -40,14 +41,19 @@ class Rules:
 
 @dataclass(frozen=True)
 class Choice:
-    """`answer` is explained; `label` is the class it names. `left_out` says why its score does not count, if so."""
+    """`answer` is explained; `label` is the class it names. `left_out` says why its score does not count, if so.
+
+    `own` is the prediction that the explanation is of: the answer itself where predictions are explained, else the
+    model's best answer. A prediction belongs to one row of its image (`own_confidence`, `correct`; None in the others):
+    to that of the class it names, or to the first where the image has no such class.
+    """
 
     answer: str
     label: str
     confidence: float
-    own: str  # what the model says by itself
-    own_confidence: float
-    correct: bool | None  # whether the image has what the model says; None where the sample does not know
+    own: str
+    own_confidence: float | None
+    correct: bool | None  # whether the image has what the prediction says; None where the sample does not know, too
     left_out: str | None = None
 
 
@@ -96,23 +102,50 @@ def _labels(rules: Rules, model: Model, sample: Sample, ranking: Ranking) -> Ran
 
 
 def _pick(rules: Rules, sample: Sample, ranking: Ranking, options: Ranking | str) -> Choice:
-    own, sure = ranking[0] if ranking else (NOTHING, 0.0)
-    present = {region.label for region in sample.regions if region.role in (CLASS, ALIAS)} or {sample.answer}
-    correct = None if present == {None} else label_of(own) in present
+    best, sure = ranking[0] if ranking else (NOTHING, 0.0)
     rank = _rank(sample)
 
     def none(why: str) -> Choice:
         """Something must be explained all the same; the answer that was computed anyway costs least."""
-        return Choice(own, label_of(own), 0.0, own, sure, correct, why)
+        first = rank == 1
+        return Choice(best, label_of(best), 0.0, best, sure if first else None, _is_right(sample, best, first), why)
 
     if isinstance(options, str):
         return none(options)
     if rank > len(options):
         return none("nothing was predicted" if not options else f"there are only {len(options)} to choose from")
     answer, confidence = options[rank - 1]
-    low = rules.target != "truth" and not confidence > rules.min_confidence
-    why = f"confidence {confidence:.3g} is not above {rules.min_confidence:g}" if low else None
-    return Choice(answer, label_of(answer), confidence, own, sure, correct, why)
+    label = label_of(answer)
+    if rules.target == "truth":
+        why = None
+    else:
+        low = not confidence > rules.min_confidence
+        why = f"confidence {confidence:.3g} is not above {rules.min_confidence:g}" if low else None
+    if rules.target == "predicted":
+        return Choice(answer, label, confidence, answer, confidence, _is_right(sample, answer, True), why)
+    named = {option for option, _ in options if _names(sample, best, option)}
+    mine = label in named or (rank == 1 and not named)
+    return Choice(answer, label, confidence, best, sure if mine else None, _is_right(sample, best, mine), why)
+
+
+def _is_right(sample: Sample, answer: str, mine: bool) -> bool | None:
+    """Whether the image has what an answer says; None for rows that the answer is not of, and where nobody knows."""
+    present = {region.label for region in sample.regions if region.role in (CLASS, ALIAS)} or {sample.answer}
+    return None if not mine or present == {None} else label_of(answer) in present
+
+
+def _names(sample: Sample, answer: str, label: str) -> bool:
+    """Whether an answer means a class of the image, by its name or by another word for the same pixels."""
+    said = label_of(answer)
+    if said == label:
+        return True
+    words = [region.pixels for region in sample.regions if region.role == ALIAS and region.label == said]
+    return any(
+        region.pixels is pixels
+        for region in sample.regions
+        if region.role == CLASS and region.label == label
+        for pixels in words
+    )
 
 
 def _rank(sample: Sample) -> int:

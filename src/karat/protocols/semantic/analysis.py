@@ -1,0 +1,392 @@
+"""What a run of `semantic` holds, as tables: SSS by prediction, image and class; models and controls compared; kinds of
+prediction; relations to confidence and size; classes that differ. `findings` and `claims` render and judge them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise, product
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from karat.explainers.cam import LEAST as LEAST_ACTIVATION
+from karat.explainers.cam import NEGATIVE
+from karat.kernel.identity import generator
+from karat.models.cam_layer import LEAST as ACTIVATION_FLOOR
+from karat.models.detections import label_of
+from karat.protocols.common.controls import ORACLE
+from karat.protocols.common.rows import frame_of
+from karat.statistics import Estimate, adjust, bootstrap_mean, paired_difference, proportion, spearman
+
+if TYPE_CHECKING:
+    from karat.kernel.roles import Results
+
+KEYS = ["model", "dataset", "explainer"]
+SCORES = ["sss", "gain", "outside", "confidence", "own_confidence", "correct"]
+SURE, SPURIOUS = 0.5, 0.5  # from here on a prediction counts as confident, an explanation as spurious
+LEVEL = 0.05
+_FEWEST_PREDICTIONS = 6  # that a correlation is made of
+_FEWEST_OF_CLASS = 3
+_PAIRS = 60
+_FACTS = {"name": "method", "is_control": "is_control"}  # facts of the explainer that rows carry, by our name
+
+Kind = tuple[str, str, str]
+
+
+# --- the three levels of SSS
+
+
+def predictions(run: Results) -> pd.DataFrame:
+    """One row per explained prediction: keys, `method` (the explainer's name), `is_control`, image, rank, `label`
+    (explained), `expected`, `own` (the prediction), the scores, and `reason` where there is no SSS."""
+    rows = run.scores()
+    keys = [*KEYS, "sample"]
+    wide = rows.pivot(index=keys, columns="metric", values="value").reindex(columns=SCORES)
+    about = rows[rows["metric"] == "sss"].set_index(keys)
+    about = about.rename(columns={f"explainer.{fact}": name for fact, name in _FACTS.items()})
+    table = wide.join(about[["answer", "expected", "reason", *_FACTS.values()]]).reset_index()
+    for name in ("image", "rank"):
+        column = f"meta.{name}"
+        table[name] = (
+            about[column].reindex(pd.MultiIndex.from_frame(table[keys])).to_numpy() if column in about else np.nan
+        )
+    table["image"] = table["image"].where(table["image"].notna(), table["sample"])
+    table["rank"] = pd.to_numeric(table["rank"]).fillna(1).astype(int)
+    table["label"] = [label_of(answer) if isinstance(answer, str) else None for answer in table["answer"]]
+    table["method"] = table["method"].astype(str)
+    kept = run.details("correct")
+    own = pd.Series(dtype=str)
+    if len(kept.keys):
+        own = pd.Series(kept.texts["own"], index=pd.MultiIndex.from_frame(kept.keys[keys]), dtype=object)
+    table["own"] = [own.get(key) for key in table[keys].itertuples(index=False, name=None)]
+    return table
+
+
+def per_image(table: pd.DataFrame) -> pd.DataFrame:
+    """Mean SSS of the predictions of every image (PIA is the mean of these)."""
+    groups = table.dropna(subset=["sss"]).groupby([*KEYS, *_FACTS.values(), "image"], sort=True, observed=True)
+    return groups.agg(sss=("sss", "mean"), gain=("gain", "mean"), predictions=("sss", "size")).reset_index()
+
+
+def per_class(table: pd.DataFrame) -> pd.DataFrame:
+    """Mean SSS of the predictions of every class, by the class that was explained."""
+    groups = table.dropna(subset=["sss"]).groupby([*KEYS, "label"], sort=True)
+    named = {name: (name, "mean") for name in ("sss", "gain", "outside", "confidence", "correct")}
+    return groups.agg(**named, predictions=("sss", "size"), images=("image", "nunique")).reset_index()
+
+
+def export(run: Results, folder: str | Path, kind: str = "parquet") -> list[Path]:
+    """Write the three tables into a folder, as .parquet or .csv."""
+    from karat.results.export import write_frame
+
+    table = predictions(run)
+    tables = {"predictions": table, "images": per_image(table), "classes": per_class(table)}
+    paths = [Path(folder) / f"{name}.{kind}" for name in tables]
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    for path, frame in zip(paths, tables.values(), strict=True):
+        write_frame(frame, path)
+    return paths
+
+
+def target_of(run: Results) -> str:
+    """What the run explains: "truth", "predicted" or "present"."""
+    return str(run.spec["protocol"].get("target", "truth"))
+
+
+# --- models, methods and controls
+
+
+@dataclass(frozen=True)
+class Level:
+    """How spurious one model is under one explainer; `answered` is the share of images with a prediction above the
+    least confidence."""
+
+    model: str
+    dataset: str
+    explainer: str
+    sss: Estimate
+    per_prediction: float
+    per_class: float
+    gain: float
+    images: int
+    predictions: int
+    coverage: float
+    answered: Estimate
+
+
+def levels(table: pd.DataFrame, least: float) -> list[Level]:
+    rows = []
+    for keys, group in table.groupby(KEYS, sort=True):
+        images, classes = per_image(group), per_class(group)
+        sure = group.groupby("image")["own_confidence"].max().dropna()
+        rows.append(
+            Level(
+                *_place(keys), mean(images["sss"], *keys), float(group["sss"].mean()), float(classes["sss"].mean()),
+                float(images["gain"].mean()), len(images), int(group["sss"].notna().sum()),
+                len(images) / group["image"].nunique(), proportion(sure > least),
+            )
+        )  # fmt: skip
+    return rows
+
+
+def _place(keys: Iterable[object]) -> tuple[str, str, str]:
+    """Model, dataset and explainer of a group."""
+    model, dataset, explainer = map(str, keys)
+    return model, dataset, explainer
+
+
+def mean(values: pd.Series, *names: object, clusters: pd.Series | None = None, level: float = 0.95) -> Estimate:
+    """Of scores of one place of the run, which names the random stream."""
+    rng = generator(0, "\0".join(map(str, names)), "semantic/interval")
+    return bootstrap_mean(values, rng=rng, clusters=clusters, confidence=level)
+
+
+@dataclass(frozen=True)
+class Gap:
+    """SSS of `first` minus that of `second`, paired by image; `shown` after Holm's correction over all gaps."""
+
+    model: str
+    dataset: str
+    first: str
+    second: str
+    difference: Estimate
+    shown: bool
+
+
+def above_controls(table: pd.DataFrame) -> list[Gap]:
+    """SSS of every control that never saw the model minus that of every method: SSS can be had by aiming at the
+    middle."""
+    images = per_image(table)
+    gaps = []
+    for (model, dataset), group in images.groupby(["model", "dataset"], sort=True):
+        wide = group.pivot(index="image", columns="explainer", values="sss")
+        blind = group[group["is_control"] & (group["method"] != ORACLE)]["explainer"].unique()
+        for control, method in product(blind, methods_of(group)):
+            gaps.append((model, dataset, control, method, _paired(wide, control, method, model, dataset)))
+    return _corrected(gaps)
+
+
+def between_models(table: pd.DataFrame) -> list[Gap]:
+    """Each model minus the one just below it in SSS, method by method; `model` of the gap is the explainer."""
+    gaps = []
+    for (dataset, explainer), group in per_image(table).groupby(["dataset", "explainer"]):
+        wide = group.pivot(index="image", columns="model", values="sss")
+        models = sorted(wide.columns, key=lambda model: float(np.nanmean(wide[model])))
+        for lower, higher in pairwise(models):
+            gaps.append((explainer, dataset, higher, lower, _paired(wide, higher, lower, dataset, explainer)))
+    return _corrected(gaps)
+
+
+def methods_of(rows: pd.DataFrame) -> list[str]:
+    """Labels of the explainers that are no controls."""
+    return [str(name) for name in rows.loc[~rows["is_control"].astype(bool), "explainer"].unique()]
+
+
+def _paired(wide: pd.DataFrame, first: object, second: object, *names: object) -> Estimate:
+    rng = generator(0, "\0".join(map(str, (*names, first, second))), "semantic/difference")
+    return paired_difference(wide[first], wide[second], rng=rng)
+
+
+def _corrected(gaps: Sequence[tuple[object, object, object, object, Estimate]]) -> list[Gap]:
+    if not gaps:
+        return []
+    p = adjust([gap[4].p for gap in gaps], "holm")
+    return [
+        Gap(str(model), str(dataset), str(first), str(second), gap, bool(q < LEVEL and gap.low > 0))
+        for (model, dataset, first, second, gap), q in zip(gaps, p, strict=True)
+    ]
+
+
+@dataclass(frozen=True)
+class SignedLayer:
+    """CAMs that read a layer with values below what any usual activation lets through."""
+
+    model: str
+    explainer: str
+    negative: float  # share of the activations, mean over images
+    least: float
+
+
+def signed_layers(run: Results) -> list[SignedLayer]:
+    kept = run.details("sss")
+    if LEAST_ACTIVATION not in kept.arrays:
+        return []
+    noted = kept.keys.assign(negative=kept.arrays[NEGATIVE], least=kept.arrays[LEAST_ACTIVATION])
+    rows = noted.groupby(["model", "explainer"], sort=True).agg(negative=("negative", "mean"), least=("least", "min"))
+    signed = rows[rows["least"] < ACTIVATION_FLOOR].reset_index()
+    return [SignedLayer(*row) for row in signed.itertuples(index=False, name=None)]
+
+
+# --- right and wrong reasons
+
+
+def kinds(group: pd.DataFrame) -> Iterator[tuple[Kind, pd.DataFrame]]:
+    """The eight kinds of prediction, each with its rows, the most telling first (most spurious, or least)."""
+    for right, sure, bad in product((True, False), repeat=3):
+        rows = group[
+            ((group["correct"] > 0.5) == right)
+            & ((group["own_confidence"] >= SURE) == sure)
+            & ((group["sss"] >= SPURIOUS) == bad)
+        ].sort_values(["sss", "sample"], ascending=[not bad, True])
+        name = (
+            "correct" if right else "incorrect",
+            "confident" if sure else "unsure",
+            "spurious" if bad else "on the class",
+        )
+        yield name, rows
+
+
+def known(table: pd.DataFrame) -> pd.DataFrame:
+    """Rows that are a prediction of the model, right or wrong, with a score."""
+    return table.dropna(subset=["sss", "correct", "own_confidence"])
+
+
+@dataclass(frozen=True)
+class Share:
+    """Predictions of one kind among all, with an interval by images, and which they are."""
+
+    model: str
+    dataset: str
+    explainer: str
+    kind: Kind
+    share: Estimate
+    predictions: int
+    of: int
+    samples: tuple[str, ...]
+
+
+def quadrants(table: pd.DataFrame, confidence: float = 0.95) -> list[Share]:
+    shares = []
+    for keys, group in known(table).groupby(KEYS, sort=True):
+        for kind, rows in kinds(group):
+            share = proportion(group.index.isin(rows.index), clusters=group["image"], confidence=confidence)
+            shares.append(Share(*_place(keys), kind, share, len(rows), len(group), tuple(rows["sample"])))
+    return shares
+
+
+@dataclass(frozen=True)
+class Relation:
+    model: str
+    dataset: str
+    explainer: str
+    rho: Estimate
+    x: tuple[float, ...]
+    sss: tuple[float, ...]
+
+
+def relations(table: pd.DataFrame, column: str, correct: bool = False) -> list[Relation]:
+    """Spearman's rho of SSS with another score, by images; with `correct` at a level for all of them together."""
+    groups = [
+        (keys, group)
+        for keys, group in table.dropna(subset=["sss", column]).groupby(KEYS, sort=True)
+        if len(group) >= _FEWEST_PREDICTIONS and min(group[column].nunique(), group["sss"].nunique()) >= 3
+    ]
+    level = 1 - LEVEL / (len(groups) if correct and groups else 1)
+    rows = []
+    for keys, group in groups:
+        rng = generator(0, "\0".join(map(str, keys)), f"semantic/{column}")
+        rho = spearman(group["sss"], group[column], rng=rng, clusters=group["image"], confidence=level)
+        rows.append(Relation(*_place(keys), rho, tuple(group[column]), tuple(group["sss"])))
+    return rows
+
+
+# --- classes
+
+
+@dataclass(frozen=True)
+class ClassBias:
+    """How far the gain of a class lies from the mean over the classes of its model; `p` is corrected (Holm)."""
+
+    model: str
+    dataset: str
+    explainer: str
+    label: str
+    predictions: int
+    images: int
+    sss: float
+    gap: float
+    low: float
+    high: float
+    p: float
+
+
+@dataclass(frozen=True)
+class Bias:
+    """`classes` could differ; those `too_small` have so few images that no difference would survive the correction."""
+
+    classes: pd.DataFrame  # of ClassBias
+    too_small: tuple[str, ...]
+    least_images: int
+
+
+def class_bias(table: pd.DataFrame) -> Bias:
+    groups = []
+    for keys, group in table.dropna(subset=["sss", "gain"]).groupby(KEYS, sort=True):
+        centre = group.groupby("label")["gain"].mean().mean()
+        groups += [(keys, str(label), part, centre) for label, part in group.groupby("label")]
+    sizes = np.array([part["image"].nunique() for _, _, part, _ in groups], dtype=np.int64)
+    least = least_that_can_differ(sizes)
+    rows = []
+    for (keys, label, part, centre), size in zip(groups, sizes, strict=True):
+        if size >= least:
+            gap = mean(part["gain"] - centre, *keys, label, "gain", clusters=part["image"])
+            rows.append(ClassBias(*_place(keys), label, len(part), int(size), float(part["sss"].mean()), gap.value,
+                                  gap.low, gap.high, gap.p))  # fmt: skip
+    frame = frame_of(rows, ClassBias)
+    frame["p"] = adjust(frame["p"].astype(float), "holm") if len(frame) else frame["p"]
+    small = sorted({label for (_, label, _, _), size in zip(groups, sizes, strict=True) if size < least})
+    return Bias(frame, tuple(small), least)
+
+
+def least_that_can_differ(sizes: np.ndarray[tuple[int], np.dtype[np.int64]], level: float = LEVEL) -> int:
+    """The least number of images with which a class can pass: its smallest p, 2^(1 - images), times the number of
+    classes that are at least as large, must lie below the level.
+
+    >>> least_that_can_differ(np.array([30] * 288)), least_that_can_differ(np.array([5, 6, 6]))
+    (14, 7)
+    """
+    least = 2
+    while 2.0 ** (1 - least) * max(1, int((sizes >= least).sum())) >= level:
+        least += 1
+    return least
+
+
+@dataclass(frozen=True)
+class Confused:
+    """Two classes that the model took for one another; `apart` if their intervals, at a level for all, are."""
+
+    model: str
+    dataset: str
+    explainer: str
+    label: str
+    other: str
+    times: int
+    sss: float
+    sss_of_other: float
+    apart: bool
+
+
+def confused_classes(table: pd.DataFrame) -> list[Confused]:
+    first = table[table["explainer"] == min(table["explainer"])] if len(table) else table
+    wrong = first[(first["correct"] < 0.5) & first["own"].notna() & first["expected"].notna()]
+    counts: dict[tuple[str, str, str, str], int] = {}
+    for model, dataset, expected, own in wrong[["model", "dataset", "expected", "own"]].astype(str).to_numpy():
+        one, other = sorted((expected, label_of(own)))
+        counts[model, dataset, one, other] = counts.get((model, dataset, one, other), 0) + 1
+    pairs = []
+    for (model, dataset, a, b), times in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
+        here = table[(table["model"] == model) & (table["dataset"] == dataset)]
+        for explainer, group in here.groupby("explainer"):
+            one, two = (group.loc[group["label"] == label, "sss"].dropna() for label in (a, b))
+            if min(len(one), len(two)) >= _FEWEST_OF_CLASS:
+                pairs.append(((model, dataset, str(explainer), a, b), times, one, two))
+    level = 1 - LEVEL / max(1, len(pairs))
+    rows = []
+    for place, times, one, two in pairs[:_PAIRS]:
+        first_mean, second_mean = (mean(v, *place, side, level=level) for v, side in ((one, "a"), (two, "b")))
+        apart = first_mean.low > second_mean.high or second_mean.low > first_mean.high
+        rows.append(Confused(*place, times, first_mean.value, second_mean.value, bool(apart)))
+    return rows
