@@ -55,7 +55,7 @@ class Synergy:
     background: Annotated[int, Ge(1)] = 6
     card: ClassVar[Card] = Card(
         "synergy", "do the features an explainer ranks first matter together, across image and text?", "protocol",
-        needs=frozenset({"text"}), citation=CITATION, paper="001",
+        version=2, needs=frozenset({"text"}), citation=CITATION, paper="001",
     )  # fmt: skip
 
     @property
@@ -69,9 +69,12 @@ class Synergy:
 
     @property
     def passes(self) -> float:
-        """Distinct coalitions of one explanation at most: 6 K - 8 for F_syn, K - 2 more for each insertion curve."""
-        exact = (self.steps - 2) * 2 ** (2 + self.background)
-        return max(8 * self.steps - 12, 4) + self.calibrate * exact
+        """Distinct coalitions of one explanation at most: 6 K - 8 for F_syn and K - 2 for each insertion curve. Deletion
+        shares those of F_syn, except where a step is half a feature: with an odd number of features, K odd."""
+        inner = max(self.steps - 2, 0)
+        halves = (self.steps - 1) // 2 * (self.steps % 2) if self.rounding == "nearest" else inner
+        exact = inner * 2 ** (2 + self.background)
+        return max(8 * self.steps - 12, 4) + 2 * halves + self.calibrate * exact
 
     def score(self, session: Session, attributions: Sequence[Attribution]) -> Mapping[str, Outcomes]:
         """Everything about the whole batch is asked at once, so that the model gets full batches."""
