@@ -22,8 +22,8 @@ from side_by_side import compared, in_turns, median, size
 
 from karat.datasets.shortcut import ShortcutDataset
 from karat.explainers.cam import GradCam
-from karat.explainers.gradient import Deconvnet, Gradient, GuidedBackprop, InputXGradient
 from karat.explainers.control_planted import patch_game, patch_shapley
+from karat.explainers.gradient import Deconvnet, Gradient, GuidedBackprop, InputXGradient
 from karat.models import load_model
 from karat.models.pixelnet.dominance import answers
 from karat.probe import estimators

@@ -16,7 +16,7 @@ from karat.metrics import deletion, insertion
 from karat.probe.players import VisualPlayers, grid_labels
 from karat.probe.session import Session
 from karat.protocols.synergy import Synergy
-from karat.protocols.synergy.orders import patch_scores, question_words, ranking
+from karat.protocols.synergy.explanation import patch_scores, question_words, ranking
 
 STEPS = np.linspace(0, 1, 11)
 CLOSED = {"product": np.mean(STEPS**2), "either": -np.mean(STEPS**2), "sum": 0.0}
