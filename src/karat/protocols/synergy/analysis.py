@@ -50,7 +50,17 @@ RANDOM = ("instance", "model", "dataset")
 PHOTO = "meta.photo"  # of datasets that ask several questions about one photograph
 _BLOCK = ("dataset", "model", "instance")
 _SAMPLE = ["model", "dataset", "sample"]
-_FACTS = ["explainer", "explainer.name", "explainer.is_control", *_SAMPLE, "metric", "value", "passes", "status"]
+_FACTS = [
+    "cell",
+    "explainer",
+    "explainer.name",
+    "explainer.is_control",
+    *_SAMPLE,
+    "metric",
+    "value",
+    "passes",
+    "status",
+]
 
 
 @dataclass(frozen=True, eq=False)
