@@ -92,7 +92,7 @@ def judge(planned: Plan, finished: Run, settle: Settle, card: Card, models: set[
         table, card.range, card.direction, clusters=table.index.get_level_values("shard"),
         confidence=settle.confidence, margin=settle.margin, statistic=settle.statistic,
     )  # fmt: skip
-    samples = np.cumsum(~table.index.droplevel("model").duplicated())  # up to each row
+    samples = np.cumsum(~table.index.to_frame()[["dataset", "sample"]].duplicated().to_numpy())  # up to each row
     counted = state.table["settled_at"].map(lambda row: int(samples[row - 1]), na_action="ignore").astype("Int64")
     return replace(state, rows=int(samples[-1]), table=state.table.assign(settled_at=counted))
 

@@ -109,7 +109,8 @@ class RePOPE:
             found: dict[str, dict[str, list[_CocoBox]]] = {}
             for one in data["annotations"]:
                 objects = found.setdefault(f"{one['image_id']:012d}", {})
-                box = _CocoBox(*map(float, one["bbox"]), sizes.get(one["image_id"]))
+                x, y, width, height = map(float, one["bbox"])
+                box = _CocoBox(x, y, width, height, sizes.get(one["image_id"]))
                 objects.setdefault(names[one["category_id"]], []).append(box)
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise BadInput(f"boxes: {self.boxes} is not a COCO instances file: {error!r}.") from None
