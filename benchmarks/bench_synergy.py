@@ -24,8 +24,7 @@ from karat.models import load_model
 from karat.probe import interaction_index, macro_players
 from karat.probe.session import Session
 from karat.protocols.synergy import Synergy
-from karat.protocols.synergy.asking import MODALITIES, Explanation
-from karat.protocols.synergy.orders import ranking
+from karat.protocols.synergy.explanation import MODALITIES, Explanation, ranking
 
 PAPER = 24
 PROTOCOL = Synergy()

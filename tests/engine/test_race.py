@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -105,3 +106,28 @@ def test_the_command_prints_where_each_pair_settled(tmp_path: Path) -> None:
         refused = CliRunner().invoke(app, [*command, *wrong])
         assert isinstance(refused.exception, BadInput)
         assert says in str(refused.exception)
+
+
+def test_what_the_report_leaves_out_decides_no_race(tmp_path: Path) -> None:
+    """On a redundant model the better explainer scores lower: in a race, as in the report, it has no say."""
+    models = [{"name": "synergy_worlds:SharesRecipe", "rule": rule} for rule in ("keys", "either")]
+    both = Spec.parse(LONG.model_dump() | {"models": models})
+    apart = record(run(both, tmp_path / "apart", workers=0, until=Settle(0.9)))
+    alone = record(run(LONG, tmp_path / "alone", workers=0, until=Settle(0.9)))
+    assert apart["pairs"] == alone["pairs"]
+    kept = both.override(["protocol.redundant=keep"])
+    other = record(run(kept, tmp_path / "kept", workers=0, until=Settle(0.9)))
+    assert [pair["difference"] for pair in other["pairs"]] != [pair["difference"] for pair in apart["pairs"]]
+
+
+def test_shards_of_one_bucket_do_not_settle_what_is_equal_overall() -> None:
+    """The adversarial order by the real engine; `benchmarks/simulate_races.py` has hundreds of these."""
+    sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+    from simulate_races import one_race
+
+    races = [one_race("neighbours", seed) for seed in range(3)]
+    assert [one["winner"] for one in races] == [None] * 3
+    assert any(one["by_sample"] is not None for one in races)  # a bet a sample calls it
+    better = one_race("better", 0)
+    assert better["winner"] == "races/known"
+    assert better["by_sample"] < better["settled_at"] < 192

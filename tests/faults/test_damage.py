@@ -115,6 +115,7 @@ def test_damaged_files(kind: str, concluded: Path, tmp_path: Path, count: Count)
 @KINDS
 def test_damaged_records(kind: str, concluded: Path, tmp_path: Path, count: Count) -> None:
     kept = record(load_run(concluded), tmp_path / "record")
+    assert kept.scores()["value"].equals(load_run(concluded).scores()["value"])  # to the last bit
 
     def then(out: Path, name: Path) -> None:
         looked_at(out, kept)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -50,6 +51,37 @@ def test_srg_is_insertion_minus_deletion_and_shares_their_ends() -> None:
     assert srg(game, [0, 1, 2, 3], steps=5) == apart > 0
     assert counted[0] == 8  # two curves of five points, both ends in common
     assert srg(game, [3, 2, 1, 0], steps=5) == pytest.approx(-apart)
+
+
+@pytest.mark.parametrize("n", range(1, 13))
+@pytest.mark.parametrize("rounding", ["nearest", "floor", "ceil"])
+@pytest.mark.parametrize("quadrature", ["mean", "trapezoid"])
+def test_the_expected_srg_of_noise_is_zero(n: int, rounding: Any, quadrature: Any) -> None:
+    """Deletion of an order is insertion of its reverse, in any game: over all orders SRG adds up to nothing."""
+    rng = np.random.default_rng(n)
+    worth = rng.random(2**n)  # a game without any structure
+    game = Game(lambda visual, text: worth[visual @ (1 << np.arange(n))], n)
+    for steps in (2, 5, 6, 11):
+        order = rng.permutation(n)
+        gone = deletion(game, order, steps, rounding=rounding, quadrature=quadrature)
+        came = insertion(game, order[::-1], steps, rounding=rounding, quadrature=quadrature)
+        np.testing.assert_array_equal(gone.values, came.values[::-1])
+        assert srg(game, order, steps) == pytest.approx(-srg(game, order[::-1], steps), abs=1e-15)
+
+
+@pytest.mark.parametrize("n", range(1, 7))
+def test_the_mean_srg_over_all_orders_is_zero(n: int) -> None:
+    worth = np.random.default_rng(n).random(2**n)
+    game = Game(lambda visual, text: worth[visual @ (1 << np.arange(n))], n)
+    assert np.mean([srg(game, order) for order in permutations(range(n))]) == pytest.approx(0, abs=1e-12)
+
+
+def test_halves_of_a_feature_are_added_at_once_and_taken_away_late() -> None:
+    """Five equal words: any order had an SRG of 1/11 where both curves rounded up."""
+    equal = Game(lambda visual, text: text.mean(1), 1, 5)
+    assert insertion(equal, range(5), modality="text").values * 5 == pytest.approx([0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5])
+    assert deletion(equal, range(5), modality="text").values * 5 == pytest.approx([5, 5, 4, 4, 3, 3, 2, 2, 1, 1, 0])
+    assert srg(equal, range(5), modality="text") == pytest.approx(0, abs=1e-15)
 
 
 def test_the_trapezoid_halves_the_ends() -> None:

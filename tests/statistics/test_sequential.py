@@ -139,3 +139,49 @@ def test_bad_input() -> None:
         race(scores[["e0"]], (0, 1))
     assert race(scores.iloc[:0], (0, 1)).table["n"].tolist() == [0]
     assert anytime_interval([np.nan], (0, 1)).n == 0
+
+
+def neighbours(seed: int, shards: int = 24, size: int = 8) -> tuple[pd.DataFrame, np.ndarray]:
+    """Equal overall, each better in half of the buckets; shards of one bucket each in random order."""
+    rng = np.random.default_rng(seed)
+    often = np.repeat(rng.permutation([0.9, 0.1] * (shards // 2)), size)
+    gap = np.where(rng.random(len(often)) < often, 1, -1) * rng.uniform(0.05, 0.2, len(often))
+    return pd.DataFrame({"a": 0.5 + gap / 2, "b": 0.5 - gap / 2}), np.repeat(np.arange(shards), size)
+
+
+def test_neighbours_in_shards_are_one_bet_each() -> None:
+    """400 null races at 95 % in adversarial order: at most 28 are called, and most are where every row is a bet."""
+    called = {"clusters": 0, "rows": 0}
+    for seed in range(400):
+        table, shards = neighbours(seed)
+        called["clusters"] += race(table, (0, 1), statistic="wins", clusters=shards).settled
+        called["rows"] += race(table, (0, 1), statistic="wins").settled if seed < 40 else 0
+    assert called["clusters"] <= 28
+    assert called["rows"] > 20
+
+
+def test_a_cluster_is_the_mean_of_its_rows() -> None:
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame(rng.random((60, 3)), columns=list("abc"))
+    rows.iloc[4:9, 1] = np.nan
+    labels = np.repeat(np.arange(12), 5)
+    whole = race(rows, (0, 1), clusters=labels)
+    means = rows.groupby(labels).mean()
+    means["b"] = [(rows["b"] - rows["a"])[labels == k].mean() + means["a"][k] for k in range(12)]  # of shared rows
+    apart = race(means[["a", "b"]], (-1, 2))
+    pair = whole.table.loc[("a", "b")]
+    assert pair["n"] == 55
+    wealth = race(rows[["a", "b"]], (0, 1), clusters=labels).table["e_value"].iloc[0]
+    gaps = (means["a"] - means["b"]).to_numpy()[:, None]
+    assert wealth == pytest.approx(np.exp(max(log_wealth(g, 0.0, 1.0).max(initial=0.0) for g in (gaps, -gaps))))
+    assert apart.rows == 12
+
+
+def test_calls_are_counted_in_rows_and_clusters_hold_together() -> None:
+    table = pd.DataFrame({"a": [0.9] * 200, "b": [0.1] * 200})
+    at = race(table, (0, 1), clusters=np.repeat(np.arange(40), 5)).table["settled_at"].iloc[0]
+    assert at % 5 == 0
+    alone = race(table.iloc[::5], (0, 1)).table["settled_at"].iloc[0]
+    assert at == 5 * alone  # rows that agree wholly say no more than one of them
+    with pytest.raises(BadInput, match="one after the other"):
+        race(table, (0, 1), clusters=[0, 1] * 100)

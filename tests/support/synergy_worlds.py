@@ -59,7 +59,8 @@ def told(name: str, question: str, instruction: str) -> Sample:
 @dataclass(frozen=True)
 class Shares:
     """`rule` of the kept shares of image and text: product, either, sum; keys looks at the left half and the word "key"
-    only; nan is keys, without a number for samples whose name ends in 1."""
+    only; nan is keys, without a number for samples whose name ends in 1; sometimes is either on every other sample and
+    product on the rest; faint has a dividend of -0.01."""
 
     rule: str = "product"
     says: str = "here"
@@ -82,6 +83,10 @@ class Shares:
         if self.rule in ("keys", "nan"):
             return float(image[:, : image.shape[1] // 2].mean() * words.count("key") / (self.words / 2))
         seen, read = float(image.mean()), len(words) / self.words
+        if self.rule == "faint":
+            return 0.5 - 0.01 * seen * read
+        if self.rule == "sometimes":
+            return seen * read if int(sample.id.rpartition("-")[2]) % 2 else seen + read - seen * read
         if self.rule == "sum":
             return 0.3 * seen + 0.7 * read
         return seen + read - seen * read if self.rule == "either" else seen * read
@@ -108,10 +113,12 @@ class SharesRecipe:
 
 @dataclass(frozen=True)
 class Finds:
-    """Knows the left half and the word "key" with the given skill in [-1, 1]; the rest is noise."""
+    """Knows the left half and the word "key" with the given skill in [-1, 1]; the rest is noise. On a share `fails` of
+    the samples, those on which its noise is unlucky, it finds nothing at all: a map of zeros."""
 
     skill: float = 1.0
     part: str = "both"
+    fails: float = 0.0
     passes: ClassVar[int] = 1
     card: ClassVar[Card] = Card("toys/finds", "finds the keys", "explainer", gives=frozenset({"visual", "words"}))
 
@@ -124,6 +131,8 @@ class Finds:
             noise = 1 - abs(self.skill)
             visual = self.skill * left + noise * rng.normal(size=left.shape)
             read = self.skill * words + noise * rng.normal(size=words.shape)
+            if self.fails and (visual[:, :5].mean() - visual[:, 5:].mean()) < 2.2 * (self.fails - 0.5):
+                visual = np.zeros_like(visual)
             found.append(Attribution(visual, None if self.part == "image" else read, space="patch", passes=1.0))
         return found
 

@@ -54,14 +54,14 @@ def tam(logits: Array, tokens: list[int], visual: list[int], earlier: list[int],
 
 def llava_cam(states: Array, gradients: Array, visual: list[int], text: list[int]) -> tuple[Array, Array]:
     """One image. states, gradients (L, width): w_c = mean_v ReLU(g_vc); ReLU(mean_c h_c w_c) / max over the image,
-    and nothing where the image has nothing."""
+    words likewise and not rectified; nothing where the image has nothing."""
     width = states.shape[1]
     weights = [sum(max(gradients[v, c], 0) for v in visual) / len(visual) for c in range(width)]
 
     def at(places: list[int]) -> Array:
-        return np.array([max(sum(states[p, c] * weights[c] for c in range(width)) / width, 0) for p in places])
+        return np.array([sum(states[p, c] * weights[c] for c in range(width)) / width for p in places])
 
-    image, words = at(visual), at(text)
+    image, words = np.maximum(at(visual), 0), at(text)
     if image.max() == 0:
         return np.zeros_like(image), np.zeros_like(words)
     return image / image.max(), words / image.max()

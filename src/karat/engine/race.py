@@ -4,14 +4,23 @@ Shards are taken in a random order fixed by the spec's seed, a quarter more from
 pair of explainers is judged by an anytime-valid test (`karat.statistics.race`), an explainer whose pairs are all
 settled gets no more samples, and the run ends when all pairs are. Cells are the same as those of a full run: run the
 spec again without racing and it is completed.
+
+A shard holds neighbours: one bucket, several questions about one photograph. What is in random order are shards and
+not samples, so a shard is one bet, on the mean over its samples and models. Betting on every sample, two explainers
+that are equal over all buckets were told apart in most races. The price is samples: where neighbours are in fact
+independent, up to a shard's worth of them per bet; small shards race quicker (`benchmarks/simulate_races.py`).
+
+The rows are those that the protocol ranks (`RanksSome`): what its report leaves out, a race leaves out.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from karat.engine.executors.job import Report
 from karat.engine.plan import Plan
@@ -20,6 +29,7 @@ from karat.kernel.cell import Job
 from karat.kernel.errors import BadInput, UnknownName
 from karat.kernel.identity import generator
 from karat.kernel.registry import label
+from karat.kernel.roles import RanksSome, plays
 from karat.results.run import Run
 
 if TYPE_CHECKING:
@@ -71,44 +81,42 @@ def racing(planned: Plan, jobs: list[Job], finished: Run, settle: Settle, execut
 
 
 def judge(planned: Plan, finished: Run, settle: Settle, card: Card, models: set[str], shards: list[Shard]) -> Race:
-    """Where every pair stands after the samples of some shards, each sample averaged over the models."""
+    """Where every pair stands after the samples of some shards; calls are counted in samples."""
     from karat.statistics import race
 
-    table = _table(planned, finished.scores(), card.name, models, shards)
+    protocol = planned.protocol
+    rows = protocol.ranked(finished) if plays(protocol, RanksSome) else finished.scores()
+    table = _table(planned, rows, card.name, models, shards)
     assert card.range is not None  # `_metric` has looked
-    return race(
-        table, card.range, card.direction,
+    state = race(
+        table, card.range, card.direction, clusters=table.index.get_level_values("shard"),
         confidence=settle.confidence, margin=settle.margin, statistic=settle.statistic,
     )  # fmt: skip
+    samples = np.cumsum(~table.index.to_frame()[["dataset", "sample"]].duplicated().to_numpy())  # up to each row
+    counted = state.table["settled_at"].map(lambda row: int(samples[row - 1]), na_action="ignore").astype("Int64")
+    return replace(state, rows=int(samples[-1]), table=state.table.assign(settled_at=counted))
 
 
 def shard_order(planned: Plan) -> list[Shard]:
-    """All shards, shuffled by the seed of the spec: the guarantee rests on samples in random order."""
+    """All shards, shuffled by the seed of the spec: the guarantee rests on shards in random order."""
     shards = sorted({(job.dataset, job.start) for job in planned.grid})
     shuffled = generator(planned.spec.seed, "shards", "race").permutation(len(shards))
     return [shards[i] for i in shuffled]
 
 
 def _table(planned: Plan, rows: pd.DataFrame, metric: str, models: set[str], shards: list[Shard]) -> pd.DataFrame:
-    """One row per sample in the order of the race, one column per explainer; NaN where a model's score is missing."""
+    """One row per sample and model, by the shard's place in the race; one column per explainer, NaN where missing."""
     place = {
-        cell.id: (at, cell.explainer)
+        cell.id: at
         for at, shard in enumerate(shards)
         for job in planned.grid
         if (job.dataset, job.start) == shard
         for cell in job.cells
     }
-    rows = rows[(rows["metric"] == metric) & rows["cell"].isin(place) & rows["model"].isin(models)].copy()
-    rows["shard"] = [place[cell][0] for cell in rows["cell"]]
-    wide = rows.pivot(index=["shard", "dataset", "sample"], columns=["explainer", "model"], values="value")
-    names = [label(explainer) for explainer in planned.explainers]
-    wide = wide.reindex(columns=[(name, model) for name in names for model in sorted(models)])
-    means = wide.T.groupby(level="explainer", sort=False).mean().T  # over models
-    means = means.where(wide.notna().T.groupby(level="explainer", sort=False).all().T)
-    seed = planned.spec.seed
-    drawn = [generator(seed, f"{dataset}/{sample}", "race").random() for _, dataset, sample in means.index]
-    ordered: pd.DataFrame = means.assign(_drawn=drawn).sort_values(["shard", "_drawn"]).drop(columns="_drawn")
-    return ordered[names].reset_index(drop=True)
+    rows = rows[(rows["metric"] == metric) & rows["cell"].isin(place) & rows["model"].isin(models)]
+    rows = rows.assign(shard=rows["cell"].map(place))
+    wide = rows.pivot(index=["shard", "dataset", "sample", "model"], columns="explainer", values="value")
+    return wide.reindex(columns=[label(explainer) for explainer in planned.explainers]).sort_index()
 
 
 def _only(job: Job, active: set[str]) -> Job | None:

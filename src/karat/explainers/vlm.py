@@ -56,7 +56,8 @@ class LlavaCam:
         "a CAM of an early decoder layer, averaged over noisy copies of the image",
         needs=frozenset({"gradients", "activations", "autoregressive", "text"}),
         citation="Zhang et al. 2025, LLaVA-CAM; fsyn2026 A.2",
-        departures="words are scored with the channel weights of the image and its scale: not in the paper",
+        departures="words are not in the paper: mean_c h_c w_c with the weights and the scale of the image, signed",
+        version=2,
         passes="copies",
     )
 
@@ -94,13 +95,14 @@ class LlavaCam:
             yield [replace(sample, image=image) for image in moved.clip(0, 255).astype(np.uint8)]
 
     def _cam(self, session: Session, trace: Trace, layer: str) -> tuple[Tensor, Tensor]:
-        """(n, rows, columns) and (n, T), both divided by the highest value of the map."""
+        """(n, rows, columns) and (n, T), both divided by the highest value of the map. Only the map is rectified, as
+        the paper has it: words need an order, and a word that speaks against the answer comes last, not nowhere."""
         states, slopes = self._visual(trace, layer), self._visual(trace, layer, "gradients")
         weights = slopes.clamp(min=0).mean((2, 3), keepdim=True)
         maps = (states * weights).mean(1).clamp(min=0)
         at_words = at_text(session, trace.activations[layer])
         assert at_words is not None
-        text = (wide(at_words) * weights[:, :, 0, 0][:, None]).mean(-1).clamp(min=0)
+        text = (wide(at_words) * weights[:, :, 0, 0][:, None]).mean(-1)
         return _scaled(maps, text)
 
     def _visual(self, trace: Trace, layer: str, kind: Literal["activations", "gradients"] = "activations") -> Tensor:

@@ -18,6 +18,8 @@ from karat.kernel.errors import BadInput
 def canonical(value: Any) -> Any:
     """Plain JSON data with one spelling per meaning: sorted keys, lists for tuples and sets.
 
+    A field of a dataclass whose metadata has `identity: False` decides what is concluded and no row: it is left out.
+
     >>> canonical({"b": (1, 2), "a": None})
     {'a': None, 'b': [1, 2]}
     """
@@ -30,9 +32,8 @@ def canonical(value: Any) -> Any:
     if isinstance(value, np.generic):
         return canonical(value.item())
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {
-            f.name: canonical(getattr(value, f.name)) for f in sorted(dataclasses.fields(value), key=lambda f: f.name)
-        }
+        fields = sorted(dataclasses.fields(value), key=lambda f: f.name)
+        return {f.name: canonical(getattr(value, f.name)) for f in fields if f.metadata.get("identity", True)}
     if isinstance(value, Mapping):
         return {str(key): canonical(value[key]) for key in sorted(value, key=str)}
     if isinstance(value, set | frozenset):

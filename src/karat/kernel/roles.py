@@ -213,6 +213,14 @@ class FromPaper(Protocol):
     def paper(self, run: Results, /) -> Comparison: ...
 
 
+class RanksSome(Protocol):
+    """A protocol whose rankings leave rows out, or count missing ones as something: a race is decided by the same."""
+
+    def ranked(self, run: Results, /) -> pd.DataFrame:
+        """Rows of `Results.scores` with explainer, model, dataset, sample, metric and value."""
+        ...
+
+
 class Writes(Protocol):
     """A protocol that keeps texts in the run's directory, by file name."""
 

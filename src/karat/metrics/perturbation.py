@@ -1,6 +1,11 @@
 """Insertion, deletion and SRG: what happens to the answer as features come and go in the order an explainer ranks them.
 
 One modality moves, the other stays whole (fsyn2026 Eq. 1). Curves are kept, so that a page can draw them.
+
+The two curves are mirror images: deletion keeps at each step as many features as insertion does at the step that stands
+opposite. A share of half a feature is therefore rounded up by insertion and down by deletion, deletion of an order is
+insertion of its reverse, and the expected SRG of a random order is 0 for every game, number of features and steps. Were
+both rounded up, any order of five equal features would have an SRG of 1/11.
 """
 
 from __future__ import annotations
@@ -75,7 +80,8 @@ def deletion(
     """The area under the answer's value while the first features of `order` are taken away. Low is good.
 
     Args:
-        game, order, steps, modality, rounding, quadrature: as in `insertion`.
+        game, order, steps, modality, quadrature: as in `insertion`.
+        rounding: of the features that insertion adds; deletion keeps as many at the opposite step.
 
     Returns:
         A `Curve`: its `value`, and `values` (K,) at the shares `steps` (K,).
@@ -121,8 +127,8 @@ def curve_question(
         raise BadInput(f"modality is 'visual' or 'text'; got {modality!r}.")
     shares = step_shares(steps)
     n = game.n_visual if modality == "visual" else game.n_text
-    first = first_kept(local_order(order, game, modality), n, shares, rounding)
-    moving = first if adding else ~first
+    ranked = local_order(order, game, modality)
+    moving = first_kept(ranked if adding else ranked[::-1], n, shares, rounding)[:: 1 if adding else -1]
     still = np.ones((steps, game.n_text if modality == "visual" else game.n_visual), dtype=np.bool_)
     values = yield np.concatenate([moving, still] if modality == "visual" else [still, moving], axis=1)
     return Curve(integral(values, shares, quadrature), shares, values)

@@ -51,15 +51,29 @@ class Cost:
     passes: Passes = field(default_factory=Passes)
     images: ImagePasses = field(default_factory=ImagePasses)
     seconds: dict[str, float] = field(default_factory=dict)  # where time went, by what it was for; see `clock`
+    _running: list[str] = field(default_factory=list)  # clocks that run, the innermost last
 
     @contextmanager
     def clock(self, what: str) -> Iterator[None]:
         """Add the seconds of a block to `seconds`. They go to a run's events, never into its rows."""
         began = perf_counter()
+        self._running.append(what)
         try:
             yield
         finally:
+            self._running.pop()
             self.seconds[what] = self.seconds.get(what, 0.0) + perf_counter() - began
+
+    def share(self, spent: float, among: list[str]) -> None:
+        """Whatever clock runs has use of what took `spent` seconds: all that have had, bear it in equal parts."""
+        if not self._running or (what := self._running[-1]) in among:
+            return
+        before, after = len(among), len(among) + 1
+        for other in among:
+            self.seconds[other] = self.seconds.get(other, 0.0) - (spent / before - spent / after)
+        # the first has paid in full while its clock ran; a later one takes over its part
+        self.seconds[what] = self.seconds.get(what, 0.0) + (spent / after if among else 0.0)
+        among.append(what)
 
 
 class Session:
@@ -108,6 +122,7 @@ class Session:
         self._targets = targets if targets is None or callable(targets) else self._one_each(targets)
         self._expected = Request()
         self._traces: list[tuple[tuple[TargetLike, ...], Trace]] = []
+        self._trace_seconds: list[tuple[float, list[str]]] = []  # of each trace: what it took, and who has used it
         self._games: dict[tuple[object, ...], ModelGame] = {}
         self._memo: dict[Hashable, Any] = {}
 
@@ -207,13 +222,17 @@ class Session:
         from karat.probe.recording import record
 
         wanted = self.targets if targets is None else tuple(targets)
-        for held_targets, held in self._traces:
+        for (held_targets, held), (spent, users) in zip(self._traces, self._trace_seconds, strict=True):
             if held_targets == wanted and request <= held.request:
                 self.cost.shared += 1
+                self.cost.share(spent, users)
                 return held
         if wanted == self.targets:
             request |= self._expected
+        began, users = perf_counter(), list[str]()
         trace = record(self.torch_model, self.inputs, wanted, request)
+        self._trace_seconds.append((perf_counter() - began, users))
+        self.cost.share(self._trace_seconds[-1][0], users)
         self.cost.traces += 1
         self.cost.backwards += trace.backwards
         self._traces.append((wanted, trace))
@@ -302,6 +321,7 @@ class Session:
         for _, held in self._traces:
             held.close()
         self._traces.clear()
+        self._trace_seconds.clear()
         self._games.clear()
         self._memo.clear()
         for name in ("batcher", "evaluator", "games"):

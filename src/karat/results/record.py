@@ -28,7 +28,7 @@ TEXT = "text:"  # before the name of a detail that is words
 
 
 class Record(Run):
-    """What `record` wrote. Values are rounded to float32; maps are gone, so a page has tables but no samples.
+    """What `record` wrote. Values are as the run has them; maps are gone, so a page has tables but no samples.
 
     The manifest has the hashes of scores and details (those of older records have none).
     """
@@ -93,7 +93,7 @@ def record(run: Run, out: str | Path, details: tuple[str, ...] = ()) -> Record:
     scores = scores.drop(columns=[name for name in scores if str(name).partition(".")[0] in KINDS and "." in str(name)])
     names = [name for name, kind in scores.dtypes.items() if str(kind) == "object"]
     buffer = io.BytesIO()
-    scores.astype({**dict.fromkeys(names, "category"), "value": np.float32}).to_parquet(
+    scores.astype(dict.fromkeys(names, "category")).to_parquet(
         buffer, index=False, compression="zstd", compression_level=15
     )
     files = {SCORES: buffer.getvalue()}

@@ -7,6 +7,7 @@ explainers* that two metrics give, and draws samples anew to say how steady the 
 from __future__ import annotations
 
 from itertools import combinations
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -15,11 +16,13 @@ from scipy import stats
 
 from karat.kernel.card import Direction
 from karat.kernel.errors import BadInput
+from karat.kernel.ties import tie_levels
 from karat.statistics.bootstrap import bootstrap_statistic, interval, mean_draws, resample_weights
 from karat.statistics.design import Codes
 from karat.statistics.estimate import Estimate, Floats, cluster_codes, cluster_sums, columns_without_missing
 from karat.statistics.ranks import block_ranks
 
+By = Literal["ranks", "scores"]
 _MATRIX = 2000  # rows up to which all pairs fit a matrix; tau of every resample is then a matrix product
 
 
@@ -53,7 +56,7 @@ def kendall(
         0.667
     """
     (a, b), keep = columns_without_missing(first, second, name="kendall")
-    dropped = len(keep) - len(a)
+    a, b, dropped = tie_levels(a), tie_levels(b), len(keep) - len(a)
     if len(a) < 2:
         return Estimate(np.nan, np.nan, np.nan, np.nan, len(a), dropped, confidence)
     result = stats.kendalltau(a, b)
@@ -100,7 +103,7 @@ def spearman(
         0.8
     """
     (a, b), keep = columns_without_missing(first, second, name="spearman")
-    dropped = len(keep) - len(a)
+    a, b, dropped = tie_levels(a), tie_levels(b), len(keep) - len(a)
     if len(a) < 3 or np.ptp(a) == 0 or np.ptp(b) == 0:
         return Estimate(np.nan, np.nan, np.nan, np.nan, len(a), dropped, confidence)
     result = stats.spearmanr(a, b)
@@ -121,12 +124,13 @@ def ranking_agreement(
     second: pd.DataFrame,
     directions: tuple[Direction, Direction] = ("higher", "higher"),
     *,
+    by: By = "ranks",
     rng: np.random.Generator | None = None,
     clusters: npt.ArrayLike | None = None,
     resamples: int = 2000,
     confidence: float = 0.95,
 ) -> Estimate:
-    """Kendall's tau-b between two metrics' orders of explainers, by mean rank (fsyn2026 4.2 and B.3).
+    """Kendall's tau-b between two metrics' orders of explainers, by mean rank or by mean score (fsyn2026 4.2 and B.3).
 
     Both tables are wide (one row per block, one column per explainer) with the same rows; columns that only one of
     them has are left out, blocks that are incomplete in either too (n_dropped). p treats the k explainers as the
@@ -136,6 +140,7 @@ def ranking_agreement(
         first: (blocks, explainers), wide, as `wide` makes it.
         second: the same rows, scored by another metric.
         directions: which scores are better in each, "higher" or "lower".
+        by: order explainers by the mean of their "ranks" within blocks, or of their "scores", as a table of means does.
         rng: the random stream of the resamples. None for no interval.
         clusters: labels of the blocks; blocks of one cluster are resampled together.
         resamples: how many.
@@ -155,19 +160,25 @@ def ranking_agreement(
     if len(first) != len(second) or not first.index.equals(second.index):
         raise BadInput("ranking_agreement: both tables must have the same blocks in the same order; reindex one.")
     keep = (first[shared].notna().all(axis=1) & second[shared].notna().all(axis=1)).to_numpy()
-    ranks = [
-        block_ranks(table.loc[keep, shared], direction)[0]
+    placed = [
+        _placed(table.loc[keep, shared], direction, by)
         for table, direction in zip((first, second), directions, strict=True)
     ]
-    result = stats.kendalltau(ranks[0].mean(axis=0).round(12), ranks[1].mean(axis=0).round(12))
+    result = stats.kendalltau(*(tie_levels(values.mean(axis=0)) for values in placed))
     value, p, n = float(result.statistic), float(result.pvalue), int(keep.sum())
     se = low = high = np.nan
     if rng is not None and n > 1:
-        draws = mean_draws(rng, *cluster_sums(np.hstack(ranks), clusters, keep), resamples).round(12)
+        draws = mean_draws(rng, *cluster_sums(np.hstack(placed), clusters, keep), resamples)
         k = len(shared)
-        taus = _tau_rows(draws[:, :k], draws[:, k:])
+        taus = _tau_rows(tie_levels(draws[:, :k]), tie_levels(draws[:, k:]))
         (low, high), se = interval(taus, value, confidence), float(np.nanstd(taus, ddof=1))
     return Estimate(value, se, low, high, n, len(first) - n, confidence, p)
+
+
+def _placed(scores: pd.DataFrame, direction: Direction, by: By) -> Floats:
+    """(blocks, explainers): ranks, 1 = best; or scores turned so that lower is better, too."""
+    ranks, _ = block_ranks(scores, direction)
+    return ranks if by == "ranks" else scores.to_numpy(dtype=np.float64) * (-1.0 if direction == "higher" else 1.0)
 
 
 def agreement_matrix(

@@ -2,7 +2,8 @@
 
 Every function takes a wide table, one row per block and one column per explainer, as `wide` makes it. Ranks compare
 explainers within one block, so a block that lacks an explainer's score is left out where all are ranked at once, and
-only from that pair where two are compared; both counts are returned.
+only from that pair where two are compared; both counts are returned. Scores that differ by no more than rounding are
+ties, everywhere (`karat.kernel.ties`).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from scipy import stats
 
 from karat.kernel.card import Direction
 from karat.kernel.errors import BadInput
+from karat.kernel.ties import TIE, largest, tie_levels
 from karat.statistics.bootstrap import mean_draws
 from karat.statistics.estimate import Floats, cluster_sums
 from karat.statistics.multiple import adjust
@@ -78,7 +80,9 @@ def mean_ranks(scores: pd.DataFrame, direction: Direction = "higher") -> MeanRan
     """
     ranks, dropped = block_ranks(scores, direction)
     means = ranks.mean(axis=0)
-    table = pd.DataFrame({"mean_rank": means, "position": stats.rankdata(means, "min")}, index=scores.columns)
+    table = pd.DataFrame(
+        {"mean_rank": means, "position": stats.rankdata(tie_levels(means), "min")}, index=scores.columns
+    )
     return MeanRanks(table.sort_values("mean_rank", kind="stable"), len(ranks), dropped)
 
 
@@ -112,10 +116,11 @@ def rank_intervals(
     ranks, dropped = block_ranks(scores, direction)
     keep = scores.notna().all(axis=1).to_numpy()
     draws = mean_draws(rng, *cluster_sums(ranks, clusters, keep), resamples)  # (r, k)
-    places = stats.rankdata(draws.round(12), "average", axis=1)
+    levels = tie_levels(draws)
+    places = stats.rankdata(levels, "average", axis=1)
     tails = [(1 - confidence) / 2, (1 + confidence) / 2]
     low, high = np.quantile(draws, tails, axis=0)
-    first = draws.round(12) == draws.round(12).min(axis=1, keepdims=True)
+    first = levels == levels.min(axis=1, keepdims=True)
     table = mean_ranks(scores, direction).table
     added = pd.DataFrame(
         {
@@ -160,12 +165,13 @@ def wilcoxon_against_best(
     for name in (o for o in order if o != chosen):
         pairs = scores[[chosen, name]].dropna()
         gap = sign * (pairs[chosen] - pairs[name]).to_numpy(dtype=np.float64)
-        moved = gap[gap != 0]
+        moved = gap[np.abs(gap) > TIE * largest(scores.to_numpy(dtype=np.float64))]
         statistic, p, effect = np.nan, np.nan, np.nan
         if len(moved):
-            ranks = stats.rankdata(np.abs(moved))
+            sizes = tie_levels(np.abs(moved))
+            ranks = stats.rankdata(sizes)
             effect = float((np.sign(moved) * ranks).sum() / ranks.sum())
-            result = stats.wilcoxon(moved)
+            result = stats.wilcoxon(np.sign(moved) * sizes)
             statistic, p = float(result.statistic), float(result.pvalue)
         rows.append((len(pairs), len(scores) - len(pairs), len(pairs) - len(moved), statistic, p, effect))
     names = ["n", "n_dropped", "n_zero", "statistic", "p", "effect"]
@@ -268,5 +274,6 @@ def block_ranks(scores: pd.DataFrame, direction: Direction) -> tuple[Floats, int
         lacking = scores.isna().mean()
         hint = f" {lacking.idxmax()!r} lacks {lacking.max():.0%} of its scores." if scores.size else ""
         raise BadInput(f"ranks: none of {len(scores)} blocks has a score from every explainer.{hint}")
-    ranks = stats.rankdata(-complete if direction == "higher" else complete, axis=1)
+    levels = tie_levels(complete)
+    ranks = stats.rankdata(-levels if direction == "higher" else levels, axis=1)
     return np.asarray(ranks, dtype=np.float64), len(scores) - len(complete)

@@ -4,7 +4,8 @@ A fixed-n test looked at again and again finds differences that are not there. H
 players who start with one coin and bet on the next paired difference, one that the first is better, one that the
 second is. Where a player's claim is false, no betting scheme makes money on average, so (Ville) the chance that the
 coin ever grows 1/a-fold is at most a, at whatever moment one looks or stops. Only bounded scores are assumed, and that
-the samples come in random order.
+what is bet on comes in random order. Samples that come together and are alike (questions about one photograph, a shard
+of one bucket) are one round, not many: give them as `clusters`, and the bet is on the mean of each.
 
 A player spreads the coin over fixed bets of many sizes (a mixture), since the best size depends on the spread of the
 differences, which is not known. The bet on "mean above m" multiplies it by 1 + kappa (x / m - 1) for x in [0, 1].
@@ -22,6 +23,7 @@ import pandas as pd
 
 from karat.kernel.card import Direction
 from karat.kernel.errors import BadInput
+from karat.kernel.ties import TIE
 from karat.statistics.estimate import Estimate, Floats, columns_without_missing
 
 _BETS = np.geomspace(0.004, 0.99, 12)
@@ -64,14 +66,15 @@ def race(
     confidence: float = 0.95,
     margin: float | None = None,
     statistic: Statistic = "mean",
+    clusters: npt.ArrayLike | None = None,
 ) -> Race:
     """Judge all pairs of columns of scores (samples in the order they were drawn, explainers), NaN where missing.
 
     With probability `confidence`, no pair is ever called wrongly, over all pairs and all times this is asked on a
     growing table (Bonferroni over pairs and directions). A pair whose mean difference is shown to lie within
     +-`margin` is a tie; without a margin, equal explainers never settle. `statistic="wins"` compares how often each
-    is better instead of by how much: far quicker where differences are small beside `score_range`. Give one row per
-    independent sample: average over models first. An explainer may be dropped (NaN) once its pairs are settled.
+    is better instead of by how much: far quicker where differences are small beside `score_range`. Rows must be
+    independent, or else the `clusters` that they form. An explainer may be dropped (NaN) once its pairs are settled.
 
     Args:
         scores: (samples in the order they were drawn, explainers), NaN where missing.
@@ -79,10 +82,13 @@ def race(
         direction: which scores are better, "higher" or "lower".
         confidence: that no pair is ever called wrongly.
         margin: a difference that does not matter; None for none.
-        statistic: "mean" compares by how much, "wins" how often each is better.
+        statistic: "mean" compares by how much, "wins" how often each is better; scores within a millionth of the range
+            tie (`karat.kernel.ties`).
+        clusters: (samples,) labels of rows that were drawn together, in the order of their first rows; each is one bet,
+            on the mean of its differences. None: every row is one.
 
     Returns:
-        A `Race`.
+        A `Race`; its calls are counted in rows, to the end of the cluster that decided.
 
     Example:
         >>> scores = pd.DataFrame({"a": [0.9] * 60, "b": [0.1] * 60})
@@ -104,14 +110,15 @@ def race(
     gaps = np.column_stack([values[:, i] - values[:, j] for i, j in pairs])  # (n, pairs), higher = first better
     half = high - low
     if statistic == "wins":
-        gaps, half = np.sign(gaps), 1.0
+        gaps, half = np.where(np.abs(gaps) <= TIE * half, 0.0 * gaps, np.sign(gaps)), 1.0
+    rounds, ends = _rounds(gaps, clusters)
     needed = np.log(2 * len(pairs) / (1 - confidence))
-    first, second = log_wealth(gaps, 0.0, half), log_wealth(-gaps, 0.0, half)
+    first, second = log_wealth(rounds, 0.0, half), log_wealth(-rounds, 0.0, half)
     at_first, at_second = _crossing(first, needed), _crossing(second, needed)
     at_tie = np.full(len(pairs), np.inf)
     if margin is not None and margin < half:
         at_tie = np.maximum(
-            _crossing(log_wealth(gaps, -margin, half), needed), _crossing(log_wealth(-gaps, -margin, half), needed)
+            _crossing(log_wealth(rounds, -margin, half), needed), _crossing(log_wealth(-rounds, -margin, half), needed)
         )
     settled_at = np.minimum(np.minimum(at_first, at_second), at_tie)
     rows = []
@@ -125,7 +132,7 @@ def race(
         rows.append(
             (
                 outcome[settled_at[k]] if settled else None,
-                int(settled_at[k]) if settled else pd.NA,
+                int(ends[int(settled_at[k]) - 1]) if settled else pd.NA,
                 difference,
                 n,
                 len(gaps) - n,
@@ -181,6 +188,21 @@ def log_wealth(gaps: Floats, null: float, half: float) -> Floats:
     gain = np.nan_to_num((gaps + half) / (2 * half) / m - 1, nan=0.0)
     logs = np.cumsum(np.log1p(_BETS[:, None, None] * gain), axis=1)  # (bets, n, pairs)
     return np.asarray(np.logaddexp.reduce(logs, axis=0) - np.log(len(_BETS)))
+
+
+def _rounds(gaps: Floats, clusters: npt.ArrayLike | None) -> tuple[Floats, npt.NDArray[np.intp]]:
+    """(rounds, pairs) the mean gap of each cluster, NaN where it has none, and the row that ends it, from 1."""
+    if clusters is None:
+        return gaps, np.arange(1, len(gaps) + 1)
+    codes, names = pd.factorize(np.asarray(clusters))
+    if len(codes) != len(gaps) or (np.diff(codes) < 0).any():
+        raise BadInput("race: clusters must have one label per row, the rows of a cluster one after the other.")
+    known = ~np.isnan(gaps)
+    counts, sums = np.zeros((len(names), gaps.shape[1])), np.zeros((len(names), gaps.shape[1]))
+    np.add.at(counts, codes, known)
+    np.add.at(sums, codes, np.where(known, gaps, 0.0))
+    with np.errstate(invalid="ignore"):
+        return sums / counts, np.cumsum(np.bincount(codes))
 
 
 def _crossing(wealth: Floats, needed: float) -> Floats:

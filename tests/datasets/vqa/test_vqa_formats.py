@@ -6,6 +6,7 @@ import base64
 import csv
 import io
 import json
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,7 @@ from karat.datasets.vqa.files import ParquetRows, locate
 from karat.datasets.vqa.prompts import INSTRUCTION
 from karat.datasets.vqa.repope import asked_for
 from karat.kernel.errors import BadInput
+from karat.protocols.common.published import load
 
 
 def png(level: int, size: tuple[int, int] = (6, 4)) -> bytes:
@@ -73,14 +75,35 @@ def mmstar_rows() -> dict[str, list[object]]:
 
 def test_repope(repope: Path) -> None:
     data = RePOPE(str(repope), images=str(repope / "images"), splits=("random", "popular"))
-    assert len(data) == 4
+    assert len(data) == 2  # the two splits ask the same
     first, second = data.load(0, 2)
     assert (first.text, first.answer, first.choices) == ("Is there a dog in the image?", "yes", ("yes", "no"))
     assert first.size == (10, 20)
     assert second.meta["object"] == "umbrella"
     assert first.phrases == ()  # yes/no questions are put without a directive
-    assert [s.id for s in data.load(0, 4)] == ["random-0001", "random-0002", "popular-0001", "popular-0002"]
-    assert data.load(3, 4)[0].id == "popular-0002"
+    assert [s.id for s in data.load(0, 2)] == ["random-0001", "random-0002"]
+    assert (first.meta["split"], first.meta["repeats"]) == ("random+popular", 2)
+    assert first.meta["photo"] == "COCO_val2014_000000000007.jpg"
+    first.image[0, 0] = 0  # nothing in it is read-only
+
+
+def test_repope_asks_about_one_photograph_at_a_time(repope: Path) -> None:
+    rows = [
+        {
+            "question_id": k,
+            "image": f"COCO_val2014_{photo:012d}.jpg",
+            "text": f"Is there a {name} in the image?",
+            "label": "no",
+        }
+        for k, (photo, name) in enumerate([(7, "cat"), (8, "cat"), (7, "dog"), (7, "cat"), (8, "cat")])
+    ]
+    (repope / "coco_repope_random.json").write_text("\n".join(map(json.dumps, rows)) + "\n")
+    Image.new("RGB", (20, 10)).save(repope / "images" / "000000000008.jpg")
+    samples = RePOPE(str(repope), images=str(repope / "images"), splits=("random",)).load(0, 9)
+    assert [(s.id, s.meta["repeats"]) for s in samples] == [("random-0000", 2), ("random-0002", 1), ("random-0001", 2)]
+    rows[3]["label"] = "yes"  # a repeat that contradicts is a question of its own
+    (repope / "coco_repope_random.json").write_text("\n".join(map(json.dumps, rows)) + "\n")
+    assert len(RePOPE(str(repope), images=str(repope / "images"), splits=("random",))) == 4
 
 
 def test_repope_says_which_picture_is_missing(repope: Path) -> None:
@@ -103,6 +126,21 @@ def test_repope_with_boxes_has_an_oracle(repope: Path) -> None:
     assert dog.regions[0].boxes == ((2, 1, 5, 4),)
     assert dog.mask("target").sum() == 20
     assert umbrella.regions == ()
+
+
+def test_repope_boxes_follow_a_photograph_that_was_resized(repope: Path) -> None:
+    boxes = {
+        "images": [{"id": 7, "width": 40, "height": 40}],
+        "categories": [{"id": 18, "name": "dog"}],
+        "annotations": [{"image_id": 7, "category_id": 18, "bbox": [8.0, 8.0, 20.0, 32.0]}],
+    }
+    path = repope / "instances.json"
+    path.write_text(json.dumps(boxes))
+    options = {"images": str(repope / "images"), "splits": ("random",), "boxes": str(path)}
+    assert RePOPE(str(repope), **options).load(0, 1)[0].regions[0].boxes == ((4, 2, 10, 8),)
+    path.write_text(json.dumps({**boxes, "images": []}))
+    with pytest.raises(BadInput, match=r"reaches \(28, 40\), the picture is 20×10"):
+        RePOPE(str(repope), **options).load(0, 1)
 
 
 def test_repope_in_parquet_brings_its_own_images(tmp_path: Path) -> None:
@@ -128,11 +166,21 @@ def test_repope_bad_lines(repope: Path) -> None:
 def test_the_real_repope() -> None:
     real, images = real_data("pope_repope"), real_data("coco_images")
     data = RePOPE(str(real / "annotations"), images=str(images), missing="skip")
-    assert len(data) == 303 + 292 + 287
-    sample = data.load(0, 1)[0]
+    samples = data.load(0, len(data))
+    assert (len(data), sum(int(sample.meta["repeats"]) for sample in samples)) == (511, 303 + 292 + 287)
+    photos = [sample.meta["photo"] for sample in samples]
+    assert sum(photo != following for photo, following in pairwise(photos)) == len(set(photos)) - 1  # side by side
+    sample = samples[0]
     assert sample.image.shape[2] == 3
     assert sample.answer in sample.choices
-    assert sum(1 for line in (real / "annotations/coco_repope_random.json").open()) > len(data) / 3
+
+
+def test_the_real_splits_repeat_questions() -> None:
+    files = sorted((real_data("pope_repope") / "annotations").glob("coco_repope_*.json"))
+    rows = [json.loads(line) for path in files for line in path.read_text().splitlines()]
+    published = load("synergy").facts
+    assert len(rows) == published["questions_repope"]["value"]
+    assert len({(row["image"], row["text"]) for row in rows}) == published["questions_repope_distinct"]["value"]
 
 
 def test_every_real_question_names_its_object() -> None:
@@ -163,7 +211,7 @@ def test_cv_bench_tasks_folders_and_directives(tmp_path: Path) -> None:
     assert [s.id for s in counts.load(0, 2)] == ["2D-00000", "2D-00002"]
     assert counts.load(0, 1)[0].text.endswith("\nAnswer:")
     assert CVBench(str(tmp_path), directive="none").load(3, 4)[0].phrases == ()
-    assert counts.label == "cv_bench.Count (answer)"
+    assert counts.label == CVBench(str(tmp_path), tasks=("Count",)).label == "cv_bench.Count"  # they pool over models
 
 
 def test_cv_bench_changes_its_revision_with_its_bytes(tmp_path: Path) -> None:

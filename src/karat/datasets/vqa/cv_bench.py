@@ -39,7 +39,7 @@ class CVBench:
     @property
     def label(self) -> str:
         chosen = f".{'+'.join(self.tasks)}" if self.tasks else ""
-        return f"cv_bench{chosen}" + (f" ({self.directive})" if self.directive != "letter" else "")
+        return f"cv_bench{chosen}"  # the same questions whatever the directive: models that need another one share them
 
     @cached_property
     def _rows(self) -> ParquetRows:

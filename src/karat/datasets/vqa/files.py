@@ -62,11 +62,13 @@ class ParquetRows:
 
     def __init__(self, paths: Sequence[Path], needed: Sequence[str]) -> None:
         self.groups: list[tuple[str, int, int]] = []  # file, row group, rows
+        self.columns: set[str] = set()
         for path in paths:
             file = open_parquet(path, "questions")
             if lacking := [name for name in needed if name not in file.schema_arrow.names]:
                 have = ", ".join(file.schema_arrow.names)
                 raise BadInput(f"{path} has no column {lacking[0]!r}; it has {have}. Is it the right dataset?")
+            self.columns |= set(file.schema_arrow.names)
             sizes = [file.metadata.row_group(g).num_rows for g in range(file.metadata.num_row_groups)]
             self.groups += [(str(path), g, rows) for g, rows in enumerate(sizes)]
         self.starts = np.cumsum([0, *(rows for _, _, rows in self.groups)])
@@ -96,6 +98,6 @@ def picture(data: bytes | Path, what: str) -> Image:
 
     try:
         with Pillow.open(io.BytesIO(data) if isinstance(data, bytes) else data) as opened:
-            return np.asarray(opened.convert("RGB"))
+            return np.array(opened.convert("RGB"))  # a copy: views of Pillow's memory cannot be written to
     except (OSError, SyntaxError, Pillow.DecompressionBombError) as error:
         raise BadInput(f"{what}: the image cannot be read: {error}.") from None

@@ -43,7 +43,7 @@ class MMStar:
     @property
     def label(self) -> str:
         chosen = f".{'+'.join(self.categories)}" if self.categories else ""
-        return f"mmstar{chosen}" + (f" ({self.directive})" if self.directive != "letter" else "")
+        return f"mmstar{chosen}"  # the same questions whatever the directive: models that need another one share them
 
     @cached_property
     def _files(self) -> list[Path]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from karat.datasets.arrays import file_hash
 from karat.datasets.vqa.files import ParquetRows, locate, picture
@@ -16,6 +16,7 @@ from karat.kernel.card import Card
 from karat.kernel.errors import BadInput
 from karat.kernel.identity import digest
 from karat.kernel.sample import Region, Sample
+from karat.kernel.typing import Box, Image
 
 Split = Literal["random", "popular", "adversarial"]
 _FIELDS = ("question_id", "image", "text", "label")
@@ -26,9 +27,13 @@ class RePOPE:
     """`source` holds `coco_repope_<split>.json` (one JSON object a line: question_id, image, text, label), `images` the
     folder of COCO val2014 pictures. A hub id of a dataset in POPE's Parquet form works too and brings its own images.
 
+    Splits repeat questions (of 8,185 rows 4,779 are distinct): a question about a photograph is one sample, which says
+    in `meta` in which splits and how often it stands, and which `photo` it is about. Questions about one photograph are
+    neighbours.
+
     `boxes` is a COCO instances file; with it, objects that are there become regions of role "target", the oracle of
-    fsyn2026 Fig. 1. `missing` says what becomes of questions whose picture is not in the folder. `version` "pope" reads
-    the labels before their correction.
+    fsyn2026 Fig. 1, scaled where a photograph has another size than the file says. `missing` says what becomes of
+    questions whose picture is not in the folder. `version` "pope" reads the labels before their correction.
     """
 
     source: str
@@ -40,6 +45,7 @@ class RePOPE:
     hub_revision: str | None = None
     card: ClassVar[Card] = Card(
         "repope", "is there such an object in the photograph? POPE's questions with corrected labels", "dataset",
+        version=2,
         citation="Neuhaus and Hein 2025, RePOPE: impact of annotation errors on the POPE benchmark",
     )  # fmt: skip
 
@@ -64,7 +70,12 @@ class RePOPE:
             names = ("question_id", "question", "answer", "category")
             columns = zip(*(self._parquet.column(name) for name in names), strict=True)
             rows = [{**dict(zip(names, values, strict=True)), "position": i} for i, values in enumerate(columns)]
-            return [row for row in rows if row["category"] in self.splits]
+            held = self._parquet.column("image_source") if "image_source" in self._parquet.columns else range(len(rows))
+            rows = [
+                {**row, "split": row["category"], "text": row["question"], "label": row["answer"], "image": str(source)}
+                for row, source in zip(rows, held, strict=True)
+            ]
+            return _distinct([row for row in rows if row["split"] in self.splits])
         rows = [{**row, "split": split} for split, path in self._files for row in _lines(path)]
         present = [self._picture(row).is_file() for row in rows]
         if self.missing == "error" and not all(present):
@@ -73,7 +84,7 @@ class RePOPE:
                 f"repope: {present.count(False)} of {len(rows)} questions have no picture, the first is {first}. "
                 "Give the folder as `images`, or set missing: skip."
             )
-        return [row for row, there in zip(rows, present, strict=True) if there]
+        return _distinct([row for row, there in zip(rows, present, strict=True) if there])
 
     @cached_property
     def _parquet(self) -> ParquetRows | None:
@@ -87,17 +98,20 @@ class RePOPE:
         return newer if not path.is_file() and newer.is_file() else path
 
     @cached_property
-    def _boxes(self) -> dict[str, dict[str, list[list[float]]]]:
-        """Picture number → object → boxes (x, y, width, height)."""
+    def _boxes(self) -> dict[str, dict[str, list[_CocoBox]]]:
+        """Picture number → object → boxes."""
         if not self.boxes:
             return {}
         try:
             data = json.loads(Path(self.boxes).read_text(encoding="utf-8"))
             names = {category["id"]: category["name"] for category in data["categories"]}
-            found: dict[str, dict[str, list[list[float]]]] = {}
+            sizes = {one["id"]: (one["width"], one["height"]) for one in data.get("images", ())}
+            found: dict[str, dict[str, list[_CocoBox]]] = {}
             for one in data["annotations"]:
                 objects = found.setdefault(f"{one['image_id']:012d}", {})
-                objects.setdefault(names[one["category_id"]], []).append(one["bbox"])
+                x, y, width, height = map(float, one["bbox"])
+                box = _CocoBox(x, y, width, height, sizes.get(one["image_id"]))
+                objects.setdefault(names[one["category_id"]], []).append(box)
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise BadInput(f"boxes: {self.boxes} is not a COCO instances file: {error!r}.") from None
         return found
@@ -115,24 +129,59 @@ class RePOPE:
 
     def _sample(self, row: Mapping[str, Any]) -> Sample:
         if self._parquet is not None:
-            held = self._parquet.row(row["position"])
-            text, label, split = row["question"], row["answer"], row["category"]
-            image = picture(held["image"]["bytes"], f"question {row['question_id']}")
+            image = picture(self._parquet.row(row["position"])["image"]["bytes"], f"question {row['question_id']}")
         else:
-            text, label, split = row["text"], row["label"], row["split"]
             image = picture(self._picture(row), f"question {row['question_id']}")
-        name = asked_for(text)
-        boxes = self._boxes.get(str(row.get("image", ""))[-16:-4], {}).get(name, [])
-        region = Region(name, "target", tuple((int(x), int(y), round(w), round(h)) for x, y, w, h in boxes), label=name)
+        text, label, name = row["text"], str(row["label"]).strip().lower(), asked_for(row["text"])
+        boxes = tuple(box.within(image, row) for box in self._boxes.get(row["image"][-16:-4], {}).get(name, ()))
         return Sample(
-            id=f"{split}-{int(row['question_id']):04d}",
+            id=f"{row['split']}-{int(row['question_id']):04d}",
             image=image,
             text=text,
-            answer=str(label).strip().lower(),
-            regions=(region,) if boxes else (),
-            meta={"split": split, "object": name, "label": str(label).strip().lower()},
+            answer=label,
+            regions=(Region(name, "target", boxes, label=name),) if boxes else (),
+            meta={
+                "split": "+".join(row["splits"]),
+                "repeats": row["repeats"],
+                "photo": row["image"],
+                "object": name,
+                "label": label,
+            },
             choices=("yes", "no"),
         )
+
+
+class _CocoBox(NamedTuple):
+    x: float
+    y: float
+    width: float
+    height: float
+    image: tuple[int, int] | None  # width, height of the image as the file has it
+
+    def within(self, image: Image, row: Mapping[str, Any]) -> Box:
+        """The box in pixels of the image as it is; one that leaves it is refused."""
+        height, width = image.shape[:2]
+        across, down = (width / self.image[0], height / self.image[1]) if self.image else (1.0, 1.0)
+        x, y, w, h = self.x * across, self.y * down, self.width * across, self.height * down
+        if x < -1 or y < -1 or x + w > width + 1 or y + h > height + 1:
+            raise BadInput(
+                f"question {row['question_id']}: a box of {row['image']} reaches ({x + w:.0f}, {y + h:.0f}), the "
+                f"picture is {width}×{height}. Was it resized? Its size in the boxes file says by how much."
+            )
+        return int(x), int(y), round(w), round(h)
+
+
+def _distinct(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Each question about a photograph once, as its first row has it; photographs in the order they come in."""
+    merged: dict[tuple[str, str, str], dict[str, Any]] = {}
+    photos: dict[str, int] = {}
+    for row in rows:
+        photos.setdefault(row["image"], len(photos))
+        key = row["image"], row["text"], str(row["label"])
+        kept = merged.setdefault(key, {**row, "splits": [], "repeats": 0})
+        kept["splits"] = list(dict.fromkeys([*kept["splits"], row["split"]]))
+        kept["repeats"] += 1
+    return sorted(merged.values(), key=lambda row: photos[row["image"]])
 
 
 def asked_for(question: str) -> str:

@@ -23,13 +23,13 @@ class Column:
         """The value of sample i, and the arrays it was computed from."""
         self._clear(i)
         self.values[i] = value
-        for name, array in (details or {}).items():
-            self._detail(name, np.shape(array), np.asarray(array).dtype)[i] = array
+        self._keep(i, details or {})
 
-    def fail(self, i: int, reason: str) -> None:
-        """Something went wrong with sample i."""
+    def fail(self, i: int, reason: str, details: Mapping[str, Detail] | None = None) -> None:
+        """Something went wrong with sample i; `details` are what is known all the same."""
         self._clear(i)
         self.failures[i] = reason
+        self._keep(i, details or {})
 
     def leave_out(self, i: int, reason: str) -> None:
         """By definition sample i has no answer."""
@@ -53,6 +53,10 @@ class Column:
         self.values[i] = np.nan
         self.failures.pop(i, None)
         self.not_applicable.pop(i, None)
+
+    def _keep(self, i: int, details: Mapping[str, Detail]) -> None:
+        for name, array in details.items():
+            self._detail(name, np.shape(array), np.asarray(array).dtype)[i] = array
 
     def _detail(self, name: str, shape: tuple[int, ...], kind: np.dtype[np.floating]) -> Detail:
         if name not in self.details:

@@ -59,21 +59,33 @@ def load(protocol: str) -> Published:
 
 
 def beside(
-    table: Table, keys: Sequence[str], ours: Mapping[tuple[Scalar, ...], Mapping[str, Scalar]], columns: Sequence[str]
+    table: Table,
+    keys: Sequence[str],
+    ours: Mapping[tuple[Scalar, ...], Mapping[str, Scalar]],
+    columns: Sequence[str],
+    published_alone: bool = False,
 ) -> tuple[tuple[str, ...], tuple[tuple[Scalar, ...], ...]]:
     """A printed table with our numbers in it: its key columns, then for each of `columns` the printed value and ours.
 
-    `ours` has our values by key, then by column; what a run has no number for is None.
+    `ours` has our values by key, then by column; what a run has no number for is None. With `published_alone`, a column
+    that the run has no number for at all is the printed one alone.
 
     >>> printed = Table("Table 1", "", ("method", "mean"), (("Grad-CAM", 0.3), ("LIME", 0.2)))
     >>> beside(printed, ["method"], {("LIME",): {"mean": 0.25}}, ["mean"])
     (('method', 'mean published', 'mean ours'), (('Grad-CAM', 0.3, None), ('LIME', 0.2, 0.25)))
     """
-    heads = (*keys, *(f"{name} {whose}" for name in columns for whose in ("published", "ours")))
+    known = {name for row in ours.values() for name, value in row.items() if value is not None}
+    pairs = [
+        (name, whose)
+        for name in columns
+        for whose in ("published", "ours")
+        if whose == "published" or name in known or not published_alone
+    ]
+    heads = (*keys, *(f"{name} {whose}" for name, whose in pairs))
     rows = []
     for row in table.rows:
         printed = dict(zip(table.columns, row, strict=True))
         key = tuple(printed[name] for name in keys)
         mine = ours.get(key, {})
-        rows.append((*key, *(value for name in columns for value in (printed.get(name), mine.get(name)))))
+        rows.append((*key, *((printed if whose == "published" else mine).get(name) for name, whose in pairs)))
     return heads, tuple(rows)

@@ -20,6 +20,8 @@ def interval(estimate: Estimate, digits: int = 3, sign: bool = False) -> str:
     '0.123 (0.100 to 0.150)'
     >>> interval(Estimate(-0.0001, 0.01, -0.0002, 0.0001, 20, 0))
     '0.0000 (-0.0002 to 0.0001)'
+    >>> interval(Estimate(-0.0004, 0.0002, -0.0012, -0.0003, 20, 0))
+    '-0.0004 (-0.0012 to -0.0003)'
     >>> interval(Estimate(float("nan"), 0.01, 0.1, 0.15, 0, 0))
     'no value'
     """
@@ -27,11 +29,17 @@ def interval(estimate: Estimate, digits: int = 3, sign: bool = False) -> str:
         return "no value"
     if not (math.isfinite(estimate.low) and math.isfinite(estimate.high)):
         return rounded(estimate.value, digits, sign)
-    # an interval that would read as one number is given the digits that show it
-    while digits < 9 and estimate.low != estimate.high and round(estimate.low, digits) == round(estimate.high, digits):
+    # an interval that would read as one number, or one end of which would read as zero, is given the digits it needs
+    while digits < 9 and estimate.low != estimate.high and _unclear(estimate, digits):
         digits += 1
     shown = [rounded(value, digits, sign) for value in (estimate.value, estimate.low, estimate.high)]
     return f"{shown[0]} ({shown[1]} to {shown[2]})"
+
+
+def _unclear(estimate: Estimate, digits: int) -> bool:
+    """Whether the digits hide that an interval is one, or on which side of zero it lies."""
+    low, high = round(estimate.low, digits), round(estimate.high, digits)
+    return low == high or (estimate.low * estimate.high > 0 and low * high == 0)
 
 
 def rounded(value: float, digits: int = 3, sign: bool = False) -> str:

@@ -1,114 +1,110 @@
-"""What an explanation costs against what it finds (Fig. 13), and an oracle under deletion (Fig. 1)."""
+"""F_syn beside the exact index (section 4.3, Fig. 3-4), and what explanations cost (Fig. 13): the numbers."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
-from karat.kernel.finding import Figure, Finding, Series
-from karat.kernel.typing import Scalar
-from karat.protocols.synergy.frames import REFERENCE, Scored, number
-from karat.statistics import pareto
+from karat.protocols.synergy.analysis import Scored
+from karat.statistics import Estimate, kendall, pareto, spearman
 
 if TYPE_CHECKING:
     from karat.results.run import Run
 
-ORACLES = ("control/oracle", "control/box_only")
+_NOTHING = Estimate(np.nan, np.nan, np.nan, np.nan, 0, 0)
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """F_syn beside the exact index, over all explanations or those of one model and explainer ("all": every one)."""
+
+    model: str
+    explainer: str
+    n: int
+    rho: Estimate
+    tau: Estimate
+    f_syn_passes: float  # distinct coalitions an explanation; NaN in a record that left the details out
+    exact_passes: float
+
+
+def pairs(scored: Scored) -> pd.DataFrame:
+    """F_syn and the exact index of the same explanations: columns f_syn, sii."""
+    keys = ["model", "dataset", "explainer", "instance", "cluster"]
+    both = [scored.all_rows(m).set_index(keys)["value"].rename(m) for m in ("f_syn", "sii")]
+    return pd.concat(both, axis=1).dropna().reset_index()
+
+
+def calibrations(scored: Scored, run: Run, parts: bool = True) -> list[Calibration]:
+    """Overall and, with `parts`, per model and per explainer of each; nothing where there is no exact index."""
+    table = pairs(scored)
+    if len(table) < 3:
+        return []
+    passes = _passes(run)
+    groups: list[tuple[str, str, pd.DataFrame]] = [("all", "all", table)]
+    for model, own in table.groupby("model", observed=True) if parts else ():
+        if table["model"].nunique() > 1:
+            groups.append((str(model), "all", own))
+        groups += [(str(model), str(name), part) for name, part in own.groupby("explainer", observed=True)]
+    rows = []
+    for model, explainer, part in groups:
+        rng = scored.rng(f"{model}/{explainer}")
+        level = part["f_syn"].nunique() < 2 or part["sii"].nunique() < 2  # nothing to rank: no correlation
+        rho, tau = (
+            _NOTHING if level else measure(part["f_syn"], part["sii"], rng=rng, clusters=part["cluster"], resamples=500)
+            for measure in (spearman, kendall)
+        )
+        own = passes[passes["model"].isin([model]) | (model == "all")]
+        own = own[own["explainer"].isin([explainer]) | (explainer == "all")]
+        means = own[["f_syn", "sii"]].mean()
+        rows.append(Calibration(model, explainer, len(part), rho, tau, float(means["f_syn"]), float(means["sii"])))
+    return rows
+
+
+def calibration_seconds(run: Run) -> tuple[float, float] | None:
+    """Seconds per explanation of F_syn and of the exact index, from the events of the run."""
+    spent = _spent(run)
+    values = run.scores().groupby("metric", observed=True)["value"].count()
+    if not spent.get("f_syn") or not spent.get("sii") or not values.get("sii", 0):
+        return None
+    return spent["f_syn"] / int(values["f_syn"]), spent["sii"] / int(values["sii"])
 
 
 def explain_seconds(run: Run) -> dict[str, float]:
     """Seconds per explanation of each explainer, from the events of the run; empty where they are gone."""
+    spent = _spent(run)
+    counts = run.scores().query("metric == 'f_syn'")["explainer"].value_counts()
+    return {str(name): spent[f"explain {name}"] / int(n) for name, n in counts.items() if f"explain {name}" in spent}
+
+
+def frontier(scored: Scored, run: Run, dataset: str | None) -> pd.DataFrame:
+    """Explainers by cost: passes, seconds, f_syn, cost (the one of both that they are ordered by), frontier,
+    dominated_by."""
+    seconds = explain_seconds(run)
+    rows = scored.rows("f_syn", dataset)
+    table = rows.groupby("explainer", observed=True).agg(passes=("passes", "mean"), f_syn=("value", "mean"))
+    table["seconds"] = [seconds.get(str(name), np.nan) for name in table.index]
+    timed = bool(table["seconds"].notna().all())
+    return pareto(table.assign(cost=table["seconds" if timed else "passes"]), "cost", "f_syn").assign(timed=timed)
+
+
+def _spent(run: Run) -> dict[str, float]:
+    """Seconds by what they were spent on."""
     spent: dict[str, float] = {}
     for event in run.events():
         if event.get("event") == "job_done":
             for what, seconds in event.get("spent", {}).items():
-                if what.startswith("explain "):
-                    spent[what[8:]] = spent.get(what[8:], 0.0) + seconds
-    counts = run.scores().query("metric == 'f_syn'")["explainer"].value_counts()
-    return {name: seconds / int(counts[name]) for name, seconds in spent.items() if name in counts}
+                spent[what] = spent.get(what, 0.0) + seconds
+    return spent
 
 
-def frontier(scored: Scored, run: Run) -> Finding:
-    rows: list[tuple[Scalar, ...]] = []
-    figures = []
-    seconds = explain_seconds(run)
-    said = []
-    for dataset in (None, *scored.datasets) if len(scored.datasets) > 1 else (None,):
-        part = scored.rows("f_syn", dataset)
-        table = part.groupby("explainer", observed=True).agg(passes=("passes", "mean"), f_syn=("value", "mean"))
-        table["seconds"] = [seconds.get(str(name), np.nan) for name in table.index]
-        cost = "seconds" if table["seconds"].notna().all() else "passes"
-        marked = pareto(table, cost, "f_syn")
-        for name, row in marked.iterrows():
-            better = None if pd.isna(row["dominated_by"]) else str(row["dominated_by"])
-            numbers = (number(row["passes"]), number(row["seconds"]), number(row["f_syn"]))
-            rows.append((dataset or "all", str(name), *numbers, bool(row["frontier"]), better))
-        series = tuple(
-            Series(str(name), (number(row[cost]),), (number(row["f_syn"]),)) for name, row in marked.iterrows()
-        )
-        figures.append(Figure(f"{dataset or 'All datasets'} (Fig. 13)", "points", cost, "F_syn", series))
-        if dataset is None:
-            said.append(f"No explainer is both cheaper and better than {', '.join(marked[marked['frontier']].index)}.")
-    return Finding(
-        title="What does an explanation cost, and what does it find?",
-        about="Forward passes are those that the method itself makes. Seconds are wall time per explanation on this "
-        "machine; explainers of one run share traces, so the first to need one pays for it.",
-        sentences=tuple(said),
-        columns=("dataset", "explainer", "passes", "seconds", "F_syn", "on the frontier", "beaten by"),
-        rows=tuple(rows),
-        section="Cost (appendix C.4)",
-        figures=tuple(figures),
-    )
-
-
-def oracle_under_deletion(run: Run) -> Finding | None:
-    """Fig. 1: what happens to the answer as the truth itself is deleted, from the image alone and from both."""
-    kept = run.details("f_syn").complete()
-    keys = kept.keys
-    shown = next((name for name in ORACLES if name in set(keys["explainer"])), None)
-    if shown is None:
-        return None
-    steps = kept.arrays["del_img"].shape[1]
-    shares: tuple[Scalar, ...] = tuple(float(share) for share in np.linspace(0, 1, steps))
-    rows: list[tuple[Scalar, ...]] = []
-    figures = []
-    flat = []
-    parts = {"del_img": "image deleted", "del_txt": "text deleted", "del_joint": "both deleted"}
-    for model in sorted(set(keys["model"])):
-        series: list[Series] = []
-        for explainer in (shown, REFERENCE):
-            own = kept.take(((keys["model"] == model) & (keys["explainer"] == explainer)).to_numpy())
-            if not len(own):
-                continue
-            for name, words in parts.items():
-                mean = own.arrays[name].mean(axis=0).astype(float).tolist()
-                rows.append((model, explainer, words, len(own), *mean))
-                if explainer == shown or name == "del_img":
-                    series.append(Series(f"{explainer}, {words}", shares, tuple(mean)))
-                if explainer == shown and name == "del_img" and mean[0] - min(mean) < 0.1:
-                    flat.append(model)
-        title = f"Deletion of an oracle: {model} (Fig. 1)"
-        figures.append(Figure(title, "lines", "share deleted", "probability", tuple(series)))
-    said = tuple(
-        f"{model} hardly reacts to the deletion of the very pixels it must use: image deletion cannot judge it."
-        for model in flat
-    )
-    return Finding(
-        title="An oracle under deletion",
-        about=f"The mean probability of the answer as the first features of {shown} are taken away, from the image, "
-        "from the text, and from both. A flat image curve says that the text alone carries the answer, not that the "
-        "explanation is wrong (Fig. 1 of the paper).",
-        sentences=said,
-        columns=(
-            "model",
-            "explainer",
-            "what goes",
-            "n",
-            *(f"{float(share):.0%}" for share in np.linspace(0, 1, steps)),
-        ),
-        rows=tuple(rows),
-        section="Limits of deletion (section 3.2)",
-        figures=tuple(figures),
-    )
+def _passes(run: Run) -> pd.DataFrame:
+    """Distinct coalitions that each explanation asked for: model, explainer, f_syn, sii."""
+    kept = run.details("sii")
+    counts = {
+        what: kept.arrays.get(name, np.full(len(kept), np.nan)).astype(np.float64)
+        for what, name in (("f_syn", "f_syn_passes"), ("sii", "sii_passes"))
+    }
+    return kept.keys.assign(**counts).dropna(subset=["f_syn", "sii"])
