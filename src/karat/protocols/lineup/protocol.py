@@ -63,7 +63,7 @@ class Lineup:
 
     card: ClassVar[Card] = Card(
         "lineup", "which rule did the model follow? Ask the explanation, among rules that are known", "protocol",
-        needs=frozenset({"scores"}), citation="ours; after AuditBench and BackX",
+        needs=frozenset({"scores"}), citation="ours",
     )  # fmt: skip
 
     @property
