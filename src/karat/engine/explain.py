@@ -13,20 +13,43 @@ from karat.kernel.target import TargetLike
 from karat.models import load_model
 from karat.probe.session import Session
 
+#: Asks for nothing but scores, so every model can be explained with it, and means what it says: the answer without a part.
+DEFAULT = "perturbation/occlusion"
+
 
 def explain(
     model: Model | str,
     sample: Sample,
-    explainer: str = "control/random",
+    explainer: str = DEFAULT,
     *,
     target: TargetLike | None = None,
     seed: int = 0,
     **parameters: Any,
 ) -> Attribution:
-    """The attribution that `explainer` gives for the model's answer to `sample`, or for `target`, if given: a text,
-    or a span of what was said (`karat.Target.word("dog", text)`).
+    """One explanation of one sample.
 
-    `model` is a loaded model or a name for `karat.load_model`; `parameters` are the explainer's own.
+    Args:
+        model: a loaded model, or a name for `karat.load_model`.
+        sample: what is asked about.
+        explainer: a registered name (`karat ls explainers`); by default what each part of the image and each word does to
+            the answer when it is hidden.
+        target: what is explained, a text or a span of what was said (`karat.Target.word("dog", text)`); by default the
+            model's own answer.
+        seed: of whatever the explainer draws.
+        parameters: the explainer's own.
+
+    Returns:
+        An `Attribution`: a map, scores of words, or both.
+
+    Example:
+        >>> import numpy as np
+        >>> from karat.models.blackbox import blackbox
+        >>> model = blackbox(lambda images, texts: images[:, :8].mean((1, 2))[:, :2] / 255, answers=["red", "green"])
+        >>> image = np.zeros((16, 16, 3), np.uint8)
+        >>> image[:8, :, 0] = 200
+        >>> attribution = explain(model, Sample("one", image), target="red")
+        >>> bool(attribution.visual[:4].mean() > 5 * abs(attribution.visual[-4:].mean()))
+        True
     """
     loaded = load_model(model) if isinstance(model, str) else model
     method = build("explainer", explainer, parameters)
