@@ -13,7 +13,7 @@ from karat.kernel.target import TargetLike
 from karat.models import load_model
 from karat.probe.session import Session
 
-#: Asks for nothing but scores, so every model can be explained with it, and means what it says: the answer without a part.
+#: Needs nothing but scores, so any model can be explained with it, and means what it says: the answer without a part.
 DEFAULT = "perturbation/occlusion"
 
 
@@ -31,8 +31,8 @@ def explain(
     Args:
         model: a loaded model, or a name for `karat.load_model`.
         sample: what is asked about.
-        explainer: a registered name (`karat ls explainers`); by default what each part of the image and each word does to
-            the answer when it is hidden.
+        explainer: a registered name (`karat ls explainers`); by default what each part of the image and each word does
+            to the answer when it is hidden.
         target: what is explained, a text or a span of what was said (`karat.Target.word("dog", text)`); by default the
             model's own answer.
         seed: of whatever the explainer draws.
