@@ -87,6 +87,7 @@ def test_tensors_say_what_altered_images_say(cnn: Classifier, absence: str, visu
 def test_crops_take_players_from_where_the_model_looks() -> None:
     """Shrinking by a whole factor without interpolation, then cutting: mixing before or after is the same thing."""
     inputs: list[torch.Tensor] = []
+    batches: list[torch.Tensor] = []
 
     class Keeps(nn.Module):
         def __init__(self) -> None:
@@ -105,7 +106,8 @@ def test_crops_take_players_from_where_the_model_looks() -> None:
         session = Session(classifier(Keeps(), transform), [sample], ["0"])
         game = session.game(0, visual=labels, absence=Absence("black"))
         game.value(random_masks(game, 5))
-    mixed, whole = inputs
+        batches.append(inputs[-1])  # what came before is the look for a layer that CAMs can read
+    mixed, whole = batches
     assert mixed.shape == (5, 3, 8, 8)
     assert torch.equal(mixed, whole)
     assert cut.frame(32, 48) == (0.25, 8 / 24, 0.75, 16 / 24)

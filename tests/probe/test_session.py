@@ -53,7 +53,7 @@ def test_asked_twice_the_model_runs_once(model: Classifier, samples: list[Sample
     runs = count_forwards(model)
     first = session.trace(["vision.last", PIXELS])
     assert session.trace([PIXELS], {"gradients"}) is first
-    assert session.trace(["2"], {"activations"}) is first  # the role's own name
+    assert session.trace([model.layers["vision.last"]], {"activations"}) is first  # the role's own name
     assert len(runs) == 1
     assert (session.cost.traces, session.cost.backwards, session.cost.shared) == (1, 1, 2)
     assert session.trace(["0"], {"activations"}) is not first

@@ -145,5 +145,5 @@ def test_a_board_of_one_sample_has_no_surprises(evidence: Evidence) -> None:
     rows = evidence.scores[(evidence.scores["metric"] == "mass") & (evidence.scores["cluster"] == 0)]
     found = board(evidence.metrics[0], rows)
     low, high = found.spread.interval()
-    np.testing.assert_allclose(low, found.spread.mean)
-    np.testing.assert_allclose(high, found.spread.mean)
+    assert np.isfinite(found.spread.mean).all()
+    assert np.isnan([low, high]).all()  # one sample tells nothing of its like

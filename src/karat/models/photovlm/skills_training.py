@@ -186,4 +186,5 @@ def _kept(trainee: SkillsTrainee, looking: Tell | None) -> npt.NDArray[np.float1
             temporary.replace(part)
         if looking is not None:
             looking(min(start + _CHUNK, len(names)), len(names))
-    return np.concatenate([np.load(folder / f"{s:06d}.npy", mmap_mode="r") for s in range(0, len(names), _CHUNK)])
+    files = [folder / f"{start:06d}.npy" for start in range(0, len(names), _CHUNK)]
+    return np.concatenate([np.load(file, mmap_mode="r", allow_pickle=False) for file in files])

@@ -19,7 +19,7 @@ def interval(estimate: Estimate, digits: int = 3, sign: bool = False) -> str:
     >>> interval(Estimate(0.12345, 0.01, 0.1, 0.15, 20, 0))
     '0.123 (0.100 to 0.150)'
     >>> interval(Estimate(-0.0001, 0.01, -0.0002, 0.0001, 20, 0))
-    '0.0000 (-0.0002 to 0.0001)'
+    '-0.0001 (-0.0002 to 0.0001)'
     >>> interval(Estimate(-0.0004, 0.0002, -0.0012, -0.0003, 20, 0))
     '-0.0004 (-0.0012 to -0.0003)'
     >>> interval(Estimate(float("nan"), 0.01, 0.1, 0.15, 0, 0))
