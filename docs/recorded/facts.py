@@ -1,4 +1,4 @@
-"""Fills in anew what the manifests of recorded runs say of their models, from the recipes: facts are columns that findings
+"""Fills in anew what manifests of recorded runs say of their models, from the recipes: facts are columns that findings
 and claims read, so a recipe that states another fact, or a truer one, must be heard by its records too.
 
     python docs/recorded/facts.py
