@@ -77,6 +77,8 @@ def test_a_run_finds_who_points_at_the_rule(tmp_path: Path) -> None:
     finished = load_run(tmp_path)
     overall = analysis.accusations(finished.scores(), "pointing").query("model == 'all'").set_index("explainer")
     assert overall.loc["control/oracle", "value"] == 1
+    assert overall.loc["control/oracle", "high"] == 1
+    assert 0.3 < overall.loc["control/oracle", "low"] < 0.95  # six photographs cannot tell more
     assert overall.loc["control/random", "value"] < 0.8
     shares = analysis.confusion(finished.scores())
     oracle = shares[(shares["explainer"] == "control/oracle") & (shares["rule"] == "frame")].set_index("cue")["share"]

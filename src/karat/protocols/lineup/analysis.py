@@ -22,7 +22,7 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Accusation:
-    """How often one explainer accused rightly: of one model, or (`model` is "all") as the mean over its models."""
+    """How often one explainer accused rightly: of one model, or (`model` is "all") over all of them."""
 
     explainer: str
     is_control: bool
@@ -75,7 +75,7 @@ class Dose:
 
 def accusations(scores: pd.DataFrame, metric: str) -> pd.DataFrame:
     """One row for each explainer and model, and one for each explainer over all models, with intervals clustered by
-    photograph. A model weighs the same however many of its samples count."""
+    photograph. Every sample that counts weighs the same, so that hits have the interval of a proportion."""
     rows = scores[(scores["metric"] == metric) & scores["value"].notna()]
     found: list[Accusation] = []
     for explainer, own in rows.groupby("explainer", observed=True, sort=False):
@@ -85,9 +85,7 @@ def accusations(scores: pd.DataFrame, metric: str) -> pd.DataFrame:
             found.append(
                 Accusation(str(explainer), control, str(model), str(rule), metric, e.value, e.low, e.high, e.n)
             )
-        sizes = own.groupby("model", observed=True)["value"].transform("size")
-        weighed = own["value"] * len(own) / (sizes * own["model"].nunique())
-        e = _mean(weighed.to_numpy(), own["meta.photograph"].to_numpy(), metric, explainer, "all")
+        e = _mean(own["value"].to_numpy(), own["meta.photograph"].to_numpy(), metric, explainer, "all")
         found.append(Accusation(str(explainer), control, "all", "all", metric, e.value, e.low, e.high, e.n))
     return frame_of(found, Accusation)
 

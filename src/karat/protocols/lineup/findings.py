@@ -73,7 +73,7 @@ def _pointing(frames: dict[str, pd.DataFrame], scores: pd.DataFrame) -> Finding:
     return Finding(
         "Which rule was it?",
         "Every cue gets the percentile of its mass; the largest is accused. Right is a cue that the model's rule uses "
-        "here. Mean over models, intervals clustered by photograph. Chance is what the controls get.",
+        "here. Over all samples that count, intervals clustered by photograph. Chance is what the controls get.",
         tuple(sentences), columns, rows, figures=(figure,),
     )  # fmt: skip
 
