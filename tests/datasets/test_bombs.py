@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from pycocotools import mask as coco
 
-from karat.datasets import packed
+from karat.datasets import safe_read
 from karat.datasets.segmentation import Parquet, parquet
 from karat.datasets.segmentation.coco import decode
 from karat.datasets.spatial.pair import Pair, Thing
@@ -74,7 +74,7 @@ def test_a_row_group_that_unpacks_without_end_is_refused(
     )
     assert len(ParquetRows([path], ["image"]).row(0)["image"]) == 65_537
     assert ParquetRows([path], ["image"]).column("task") == ["Count"] * 60
-    monkeypatch.setattr(packed, "LARGE", 2**20, raising=False)  # 60 rows are 8 MB
+    monkeypatch.setattr(safe_read, "LARGE", 2**20, raising=False)  # 60 rows are 8 MB
     for read in reads:
         files._row_group.cache_clear()
         with pytest.raises(BadInput, match="100 times its size and more"):
@@ -97,6 +97,6 @@ def test_an_arrow_file_that_unpacks_without_end_is_refused(tmp_path: Path, monke
     with pa.ipc.new_stream(str(path), rows.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as stream:
         stream.write_table(rows)
     assert len(Parquet(str(path))) == 60
-    monkeypatch.setattr(packed, "LARGE", 2**20, raising=False)
+    monkeypatch.setattr(safe_read, "LARGE", 2**20, raising=False)
     with pytest.raises(BadInput, match="100 times its size and more"):
         len(Parquet(str(path)))

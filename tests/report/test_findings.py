@@ -9,7 +9,7 @@ from typing import Any
 from karat.report import report
 from karat.report.evidence import gather
 from karat.report.findings import verdict_of, write_findings
-from karat.report.sink import Inside
+from karat.report.page_output import Inside
 from karat.results.record import record
 from karat.results.run import load_run
 from karat.results.store import Store

@@ -23,8 +23,8 @@ from karat.report.encode import number, packed, to_json
 from karat.report.evidence import gather
 from karat.report.maps import disagree
 from karat.report.page import SCRIPTS
+from karat.report.sample_pictures import encode_image, outline
 from karat.report.samples import collect, metric_values
-from karat.report.scenes import encode_image, outline
 from karat.results.store import Store
 from tests.report.runs import NASTY, make_run
 

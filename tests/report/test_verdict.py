@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from karat.kernel.errors import BadInput
-from karat.report.boards import ALL, Board, boards, chief
 from karat.report.cautions import cautions
 from karat.report.evidence import Evidence, gather
+from karat.report.leaderboards import ALL, Board, boards, chief
 from karat.report.page import in_words
 from karat.report.slices import slices
 from karat.report.verdict import leaders, listed, samples_needed, verdict

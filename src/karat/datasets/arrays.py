@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from karat.datasets.packed import DENSE, LARGE
+from karat.datasets.safe_read import DENSE, LARGE
 from karat.kernel.card import Card
 from karat.kernel.errors import BadInput
 from karat.kernel.identity import digest

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from karat.engine.care import Care, Place, Watch
+from karat.engine.crash_isolation import Care, Place, Watch
 from karat.engine.plan import Plan
 from karat.kernel.attribution import Attribution
 from karat.kernel.cell import Job

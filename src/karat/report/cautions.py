@@ -9,8 +9,8 @@ from typing import Literal
 
 import numpy as np
 
-from karat.report.boards import Board
 from karat.report.evidence import FLOOR, REFERENCE, Evidence
+from karat.report.leaderboards import Board
 from karat.report.verdict import leaders, samples_needed
 
 _SHOWN = 8  # reasons spelled out

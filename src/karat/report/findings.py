@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from karat.kernel.finding import Finding
 from karat.report.encode import number
-from karat.report.sink import Sink
+from karat.report.page_output import Sink
 
 if TYPE_CHECKING:
     from karat.report.evidence import Evidence

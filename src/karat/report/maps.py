@@ -12,7 +12,7 @@ from scipy.stats import rankdata
 
 from karat.report.encode import number
 from karat.report.evidence import Evidence, Shard, is_control
-from karat.report.sink import Sink
+from karat.report.page_output import Sink
 
 ItemKey = tuple[str, str, str, str]  # protocol, model, dataset, sample
 Kept = dict[str, dict[str, Any]]  # explainer → {"visual": (h, w), "words": ..., "details": {metric: {name: (k,)}}}

@@ -14,13 +14,13 @@ from markupsafe import Markup, escape
 
 from karat.kernel.references import cited
 from karat.kernel.registry import find
-from karat.report.boards import Board, boards, chief
 from karat.report.cautions import cautions
 from karat.report.encode import number, to_json
 from karat.report.evidence import Evidence, gather, is_control
 from karat.report.findings import verdict_of, write_findings
+from karat.report.leaderboards import Board, boards, chief
+from karat.report.page_output import Folder, Inside, Sink
 from karat.report.samples import write_samples
-from karat.report.sink import Folder, Inside, Sink
 from karat.report.slices import slices
 from karat.report.verdict import listed, verdict
 

@@ -12,8 +12,8 @@ import pandas as pd
 from karat.report.encode import coded, packed
 from karat.report.evidence import Evidence
 from karat.report.maps import ItemKey, write_maps
-from karat.report.scenes import datasets, scene
-from karat.report.sink import Sink
+from karat.report.page_output import Sink
+from karat.report.sample_pictures import datasets, scene
 from karat.report.slices import value_text
 
 _SCENES = 32  # samples a chunk of scenes holds

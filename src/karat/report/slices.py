@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from karat.report.boards import ALL, board, narrow
 from karat.report.encode import number
 from karat.report.evidence import Evidence, Metric
+from karat.report.leaderboards import ALL, board, narrow
 
 _MOST = 40  # distinct values a table can show; keys with more (an index, say) are not slices
 

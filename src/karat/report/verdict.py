@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from karat.report.boards import Board
+from karat.report.leaderboards import Board
 from karat.statistics.power import separation
 
 

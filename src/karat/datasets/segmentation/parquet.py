@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from annotated_types import Ge
 
-from karat.datasets.packed import joined, open_parquet, read_row_group
+from karat.datasets.safe_read import joined, open_parquet, read_row_group
 from karat.datasets.segmentation import files
 from karat.datasets.segmentation.scene import Scene, samples, split
 from karat.kernel.card import Card

@@ -19,7 +19,7 @@ from typing import Annotated, Any, ClassVar
 from annotated_types import Ge, Le, Lt
 
 from karat.datasets.arrays import file_hash
-from karat.datasets.packed import read_packed
+from karat.datasets.safe_read import read_packed
 from karat.datasets.spatial.interventions import PER_ORIGIN, check_kinds, variants
 from karat.datasets.spatial.pair import Pair, PixelBox, Thing, find_picture, overlap
 from karat.datasets.spatial.question import RELATIONS, relation_between

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
+from karat.datasets.safe_path import within
 from karat.datasets.spatial.question import OPPOSITE, OPTIONS, RELATIONS, angle, four_way, relation_between, zone
-from karat.datasets.within import within
 from karat.kernel.errors import BadInput
 from karat.kernel.sample import Region, Sample
 from karat.kernel.typing import Box, Image, Scalar

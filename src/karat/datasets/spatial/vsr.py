@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from karat.datasets.arrays import file_hash
-from karat.datasets.packed import read_packed
+from karat.datasets.safe_read import read_packed
 from karat.datasets.spatial.coco import Picture, largest, read_instances
 from karat.datasets.spatial.interventions import PER_ORIGIN, check_kinds, variants
 from karat.datasets.spatial.pair import Pair, find_picture

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from karat.datasets.packed import open_parquet, read_row_group
+from karat.datasets.safe_read import open_parquet, read_row_group
 from karat.kernel.errors import BadInput, ExtraMissing
 from karat.kernel.typing import Image
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple
 
 from karat.datasets.arrays import file_hash
+from karat.datasets.safe_path import within
 from karat.datasets.vqa.files import ParquetRows, locate, picture
-from karat.datasets.within import within
 from karat.kernel.card import Card
 from karat.kernel.errors import BadInput
 from karat.kernel.identity import digest

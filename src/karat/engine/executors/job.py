@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from karat.engine.care import Care, Watch
+from karat.engine.crash_isolation import Care, Watch
 from karat.engine.plan import Plan
 from karat.engine.worker import Tick, run_job
 from karat.kernel.cell import Job

@@ -12,7 +12,7 @@ from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from karat.engine.care import Care, Place, Trial
+from karat.engine.crash_isolation import Care, Place, Trial
 from karat.engine.executors.job import Report, choose, finish
 from karat.engine.plan import Plan, plan
 from karat.kernel.cell import Job

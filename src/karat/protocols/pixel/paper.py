@@ -12,8 +12,8 @@ from karat.kernel.identity import generator
 from karat.protocols.common.judge import Family, all_hold
 from karat.protocols.common.published import load
 from karat.protocols.common.words import interval
-from karat.protocols.pixel.beside import COMPARED, tables
 from karat.protocols.pixel.frames import SINGLE, TRUTH, Scored, base, is_method, paper_name
+from karat.protocols.pixel.published_tables import COMPARED, tables
 from karat.protocols.pixel.rankings import PIXEL, titled
 from karat.statistics import Estimate, kendall, paired_difference
 

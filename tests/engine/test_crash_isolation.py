@@ -7,7 +7,7 @@ import toys
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from karat.engine.care import TRIES, Care, Place, Trial
+from karat.engine.crash_isolation import TRIES, Care, Place, Trial
 from karat.engine.plan import plan
 from karat.kernel.spec import Spec
 

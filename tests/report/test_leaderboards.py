@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from karat.report.boards import ALL, Board, board, boards
 from karat.report.evidence import Evidence, gather
+from karat.report.leaderboards import ALL, Board, board, boards
 from karat.report.resample import RESAMPLES, resample
 from karat.report.slices import slices, value_text
 from tests.report.runs import EXPLAINERS, make_run

@@ -13,7 +13,7 @@ from karat.kernel.registry import build, label
 from karat.kernel.sample import Region, Sample
 from karat.kernel.typing import Box, Mask
 from karat.report.evidence import Evidence
-from karat.report.sink import Sink
+from karat.report.page_output import Sink
 from karat.results import Run
 
 _SIDE = 448  # pixels a side that a page shows
