@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from cell_worlds import entangled, shades, white, world
 
-from karat.explainers.coalitional import Coalitional, least_of_groups, player_counts, player_groups
+from karat.explainers.coalitional import Coalitional, least_of_groups, player_count, player_groups
 from karat.explainers.interaction import Dime, FaithShap, MultiShap, WeightedBanzhaf
 from karat.explainers.perturbation import LeaveOneOut, Lime
 from karat.explainers.shapley import KernelShap, Permutation, PixelShapTokenShap
@@ -54,8 +54,9 @@ def test_the_smallest_budget_that_is_not_refused_runs(explainer: Any) -> None:
 def test_players_are_counted_without_a_model() -> None:
     model, function = world(entangled)
     session = Session(model, [white(), Sample("mute", white().image)], ["yes"] * 2)
-    assert player_counts(session, KernelShap(visual=(4, 4))) == [(16, 3), (16, 0)]
-    assert player_counts(session, KernelShap()) == [(49, 3), (49, 0)]  # 7 × 7 cells where there are no patches
+    assert [player_count(session, i, KernelShap(visual=(4, 4))) for i in range(2)] == [(16, 3), (16, 0)]
+    counts = [player_count(session, i, KernelShap()) for i in range(2)]
+    assert counts == [(49, 3), (49, 0)]  # 7 × 7 cells where there are no patches
     assert not function.inputs
     assert not plays(LeaveOneOut(), ChecksBudget)  # it asks as often as there are players
 

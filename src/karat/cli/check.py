@@ -72,7 +72,8 @@ def check(
 
 
 def _check_spec(spec: str, settings: list[str]) -> None:
-    """Every name, every parameter, every model–explainer pair."""
+    """Every name, every parameter, every model–explainer pair, every budget beside the players of the first shard."""
+    from karat.engine.budgets import too_small_budgets
     from karat.engine.plan import plan
     from karat.engine.resolve import read_spec
     from karat.kernel.roles import DescribesInput, plays
@@ -84,6 +85,8 @@ def _check_spec(spec: str, settings: list[str]) -> None:
         name = recipe.label
         if plays(recipe, DescribesInput):
             typer.echo(f"{name} sees {recipe.sees()}")
+    if reasons := too_small_budgets(planned):
+        raise BadInput("as it stands the run would write failures only:\n" + "\n".join(f"- {r}" for r in reasons))
     typer.echo(f"{spec} is sound.")
 
 

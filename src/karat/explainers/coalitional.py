@@ -109,11 +109,11 @@ def value_kind(session: Session, value: ValueKind) -> Kind:
 # ---- budgets
 
 
-def player_counts(session: Session, parameters: Coalitional) -> list[tuple[int, int]]:
-    """(visual, text) players of every sample: what `ChecksBudget.refuses` is asked with. The model does not run, if the
-    session was given its targets."""
-    made = [game_of(session, i, parameters) for i in range(len(session.samples))]
-    return [(game.n_visual, game.n_text) for game in made]
+def player_count(session: Session, i: int, parameters: Coalitional) -> tuple[int, int]:
+    """(visual, text) players of sample i: what `ChecksBudget.refuses` is asked with. The model does not run, if the
+    session was given its targets; how absence looks does not matter to it."""
+    game = game_of(session, i, parameters, absence=Absence())
+    return game.n_visual, game.n_text
 
 
 def affordable(explainer: object, games: list[ModelGame]) -> list[ModelGame]:
