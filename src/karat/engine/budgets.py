@@ -1,4 +1,4 @@
-"""`too_small_budgets`: explainers whose budget cannot cover the players of the data, found before a run writes failures."""
+"""`too_small_budgets`: explainers whose budget cannot cover the players of the data, told before a run fails."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def too_small_budgets(planned: Plan) -> list[str]:
         >>> from karat.engine.plan import plan
         >>> from karat.kernel.spec import Spec
         >>> spec = Spec.model_validate({"karat": 1, "name": "small", "protocol": "localization", "limit": 1,
-        ...     "models": ["gridprog.pure"], "datasets": [{"name": "grid", "buckets": ["D1_M_F0_d0.3"], "per_bucket": 1}],
-        ...     "explainers": [{"name": "shapley/kernel_shap", "budget": 10}]})
+        ...     "models": ["gridprog.pure"], "explainers": [{"name": "shapley/kernel_shap", "budget": 10}],
+        ...     "datasets": [{"name": "grid", "buckets": ["D1_M_F0_d0.3"], "per_bucket": 1}]})
         >>> print(*too_small_budgets(plan(spec)))  # doctest: +ELLIPSIS
         gridprog.pure × shapley/kernel_shap(budget=10) on ...: 36 visual and ... need a budget of ... or more; got 10.
     """
@@ -50,11 +50,12 @@ def too_small_budgets(planned: Plan) -> list[str]:
 def _first_refusal(session: Session, explainer: object) -> str | None:
     """The reason of the first sample that is refused; None where all that can be played are served.
 
-    A sample that cannot be played at all (no regions for objects, say) is one failed row, not a fault of the spec, unless
-    it is so with every sample.
+    A sample that cannot be played at all (no regions for objects, say) is one failed row and no fault of the spec,
+    unless it is so with every sample.
     """
-    if not (isinstance(explainer, Coalitional) and plays(explainer, ChecksBudget)):
+    if not plays(explainer, ChecksBudget) or not isinstance(explainer, Coalitional):
         return None
+    budgeted: ChecksBudget = explainer
     played, unplayable = False, None
     for i in range(len(session.samples)):
         try:
@@ -62,7 +63,7 @@ def _first_refusal(session: Session, explainer: object) -> str | None:
         except KaratError as error:
             unplayable = str(error)
             continue
-        if (reason := explainer.refuses(*players)) is not None:
+        if (reason := budgeted.refuses(*players)) is not None:
             return reason
         played = True
     return None if played else unplayable
