@@ -4,16 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from karat.kernel.errors import BadInput
+from karat.kernel.sample import Sample
+from karat.kernel.target import TargetLike
 from karat.kernel.typing import Map, Maps, Space
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+    from karat.kernel.attribution_picture import Top
 
 Floats = npt.NDArray[np.floating[Any]]
 Part = Literal["visual", "words", "pairs"]
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """What an attribution is of: `target` (by default the model's answer) as `model` gave it on `sample`, explained by
+    `explainer`; `note` is a sentence that goes under its picture."""
+
+    sample: Sample
+    target: TargetLike | None = None
+    model: str = ""
+    explainer: str = ""
+    note: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,7 +44,11 @@ class Attribution:
     forward passes it took. `standard_error` has the shape of the part it belongs to: the pairs, else the map, else the
     words, else the scalar; `words_error` is that of the words where the map has one of its own.
     `notes` are numbers that a method reports about its own map, such as the relevance that was lost on the way;
-    `reasons` says, by its name, why a note has no number (NaN).
+    `reasons` says, by its name, why a note has no number (NaN). `of` is what was explained: explainers leave it out,
+    `karat.explain` fills it in, and the attribution then draws itself.
+
+    >>> Attribution(np.eye(2), words=np.ones(3), of=Subject(Sample("one", np.zeros((8, 8, 3), np.uint8)), "yes"))
+    Attribution of 'yes': map 2 × 2 (pixel), 3 words
     """
 
     visual: Map | None = None
@@ -38,6 +62,7 @@ class Attribution:
     words_error: Floats | None = None
     notes: Mapping[str, float] = field(default_factory=dict)
     reasons: Mapping[str, str] = field(default_factory=dict)
+    of: Subject | None = None
 
     def __post_init__(self) -> None:
         if self.visual is not None and self.visual.ndim != 2:
@@ -58,6 +83,40 @@ class Attribution:
         if not np.any(values):
             return f"{name}: all zero"
         return None
+
+    def overlay(self) -> Image:
+        """The map over its image, as large as the image, as a picture of Pillow."""
+        from karat.kernel.attribution_picture import overlaid
+
+        return overlaid(self)
+
+    def show(self) -> None:
+        """In a notebook here, elsewhere in a window: image, map, words and the scale of each."""
+        from karat.kernel.attribution_picture import show
+
+        show([self])
+
+    def save(self, path: str | Path) -> Path:
+        """Write the picture; the name's ending says how: .png, .svg, .html."""
+        from karat.kernel.attribution_picture import save
+
+        return save([self], path)
+
+    def top(self, n: int = 5) -> list[Top]:
+        """The strongest places and words, strongest first; of either sign where signed."""
+        from karat.kernel.attribution_picture import strongest
+
+        return strongest(self, n)
+
+    def _repr_html_(self) -> str:
+        from karat.kernel.attribution_picture import sheet
+
+        return sheet([self]).html()
+
+    def __repr__(self) -> str:
+        from karat.kernel.attribution_picture import described
+
+        return described(self)
 
 
 def resize_maps(maps: Maps, height: int, width: int) -> Maps:

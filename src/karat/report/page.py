@@ -12,10 +12,12 @@ from typing import Any
 import jinja2
 from markupsafe import Markup, escape
 
+from karat.drawing.colours import SIGNED_NAMES, UNSIGNED_NAMES, colours
+from karat.drawing.heat import ALPHA, VEIL
 from karat.kernel.references import cited
 from karat.kernel.registry import find
 from karat.report.cautions import cautions
-from karat.report.encode import number, to_json
+from karat.report.encode import number, packed, to_json
 from karat.report.evidence import Evidence, gather, is_control
 from karat.report.findings import verdict_of, write_findings
 from karat.report.leaderboards import Board, boards, chief
@@ -56,6 +58,7 @@ def report(runs: Sequence[str | Path], out: str | Path, single_file: bool = Fals
         "work": _work(evidence),
         "browser": write_samples(evidence, sink),
         "about": _about(evidence),
+        "colours": colours_of_page(),
     }
     page = (
         _environment()
@@ -79,6 +82,13 @@ def report(runs: Sequence[str | Path], out: str | Path, single_file: bool = Fals
     folder.write("index.html", page.encode())
     folder.sweep()
     return folder.root / "index.html"
+
+
+def colours_of_page() -> dict[str, Any]:
+    """The colour tables of `karat.drawing`, and how much its overlays cover: a page draws no other."""
+    tables = {kind: [[name, packed(colours(name), "u")["data"]] for name in names]
+              for kind, names in (("plain", UNSIGNED_NAMES), ("signed", SIGNED_NAMES))}  # fmt: skip
+    return {**tables, "alpha": ALPHA, "veil": VEIL}
 
 
 def _verdict(evidence: Evidence, protocol: str, speaking: Sequence[Board]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from karat.drawing import OTHER
 from karat.kernel.attribution import Attribution
 from karat.kernel.errors import BadInput
 from karat.kernel.sample import Region, Sample
@@ -40,12 +41,11 @@ def test_both_formats_open_and_show_the_same_shapes() -> None:
     drawn = overlay(sample(), Attribution(np.random.default_rng(0).random((12, 16))))
     picture = Image.open(io.BytesIO(drawn.png(scale=2)))
     assert picture.size == (256, 192)
-    red = np.asarray(picture).astype(int)
-    assert ((red[..., 0] > 150) & (red[..., 2] < 80)).any()  # the arrow of the peak
+    assert (np.asarray(picture) == OTHER).all(-1).any()  # the arrow of the peak
     tree = ET.fromstring(drawn.svg())
     assert (tree.get("viewBox"), len(tree.findall(f"{NS}image"))) == ("0 0 128 96", 1)
-    assert len(tree.findall(f"{NS}polygon")) == 8 + 2
-    assert len(tree.findall(f"{NS}rect")) == 2
+    assert len(tree.findall(f"{NS}polygon")) == 8 + 2 + 2  # wedges, boxes, heads of arrows
+    assert len(tree.findall(f"{NS}line")) == 2
 
 
 def test_a_row_of_figure_2_and_a_sheet_of_rows() -> None:

@@ -7,17 +7,18 @@ import pytest
 from PIL import Image
 
 from karat.datasets.grid import generate
+from karat.drawing import BOTH, OTHER, TRUTH
 from karat.kernel.attribution import Attribution
 from karat.kernel.errors import BadInput
 from karat.metrics import otsu_iou
-from karat.protocols.grid.picture import GREEN, RED, YELLOW, overlap_picture, paint, panels, picked
+from karat.protocols.grid.picture import overlap_picture, paint, panels, picked
 
 
 def test_colours_say_what_is_where() -> None:
     image = np.full((2, 2, 3), 255, np.uint8)
     truth, shown = np.array([[True, True], [False, False]]), np.array([[True, False], [True, False]])
     painted = paint(image, truth, shown)
-    for place, colour in (((0, 0), YELLOW), ((0, 1), GREEN), ((1, 0), RED), ((1, 1), (255, 255, 255))):
+    for place, colour in (((0, 0), BOTH), ((0, 1), TRUTH), ((1, 0), OTHER), ((1, 1), (255, 255, 255))):
         expected = np.round(0.45 * 255 + 0.55 * np.array(colour)) if place != (1, 1) else np.array(colour)
         assert painted[place].tolist() == pytest.approx(expected.tolist(), abs=1)
 

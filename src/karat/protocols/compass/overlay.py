@@ -3,17 +3,17 @@ share, the way the evidence points and the way to the target. As PNG and as SVG,
 
 from __future__ import annotations
 
-import base64
 import io
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from PIL import Image, ImageDraw
+from PIL import Image
 
+from karat import drawing
 from karat.datasets.spatial.question import centre
-from karat.kernel.attribution import Attribution, resize_maps
+from karat.drawing import ALPHA, OTHER, TRUTH, Canvas, Scale
+from karat.kernel.attribution import Attribution
 from karat.kernel.errors import BadInput
 from karat.kernel.sample import Sample
 from karat.metrics.compass import compass_problem
@@ -21,8 +21,7 @@ from karat.protocols.compass.reading import Floats, scenes
 
 Point = tuple[float, float]
 RGB = tuple[int, int, int]
-_COLD, _WARM = (250, 224, 170), (190, 40, 20)
-_TRUE, _PEAK = (30, 90, 200), (190, 40, 20)
+_TRUE, _PEAK = TRUTH, OTHER
 _STEPS = 12  # straight pieces of a wedge's arc
 
 
@@ -36,58 +35,34 @@ class Overlay:
     boxes: tuple[tuple[tuple[float, float, float, float], RGB], ...]
     arrows: tuple[tuple[Point, Point, RGB, float], ...]
 
-    def png(self, scale: int = 2) -> bytes:
-        """Drawn `scale` times as large as the picture, and smoothed."""
-        fine = 2 * scale
-        size = (self.picture.width * fine, self.picture.height * fine)
-        drawn = self.picture.resize(size, Image.Resampling.BICUBIC).convert("RGBA")
-        layer = Image.new("RGBA", size)
-        pen = ImageDraw.Draw(layer)
-        thick = max(2, round(max(size) / 250))
+    def canvas(self) -> Canvas:
+        width, height = self.picture.size
+        canvas, thick = Canvas(width, height), max(width, height) / 250
+        canvas.picture((0, 0), (width, height), np.asarray(self.picture.convert("RGB")))
         for shape, colour in self.wedges:
-            pen.polygon([(x * fine, y * fine) for x, y in shape], fill=(*colour, 190), outline=(255, 255, 255, 230))
-        for box, colour in self.boxes:
-            pen.rectangle([v * fine for v in box], outline=(*colour, 255), width=thick)
+            canvas.shape(shape, fill=colour, opacity=ALPHA, edge=(255, 255, 255), stroke=thick)
+        for (left, top, right, bottom), colour in self.boxes:
+            canvas.box((left, top), (right - left, bottom - top), edge=colour, stroke=1.5 * thick)
         for start, end, colour, weight in self.arrows:
-            a, b = ((x * fine, y * fine) for x, y in (start, end))
-            pen.line([a, b], fill=(*colour, 255), width=round(weight * thick))
-            pen.polygon(_head(a, b, 4.0 * weight * thick), fill=(*colour, 255))
-        drawn = Image.alpha_composite(drawn, layer).convert("RGB")
-        sink = io.BytesIO()
-        drawn.resize((size[0] // 2, size[1] // 2), Image.Resampling.LANCZOS).save(sink, "PNG")
-        return sink.getvalue()
+            canvas.line(start, end, colour, weight * thick)
+            canvas.shape(_head(start, end, 4 * weight * thick), fill=colour)
+        return canvas
+
+    def png(self, scale: int = 2) -> bytes:
+        """Drawn `scale` times as large as the picture."""
+        return self.canvas().png(scale)
 
     def svg(self) -> str:
-        width, height = self.picture.size
-        sink = io.BytesIO()
-        self.picture.save(sink, "PNG")
-        data = base64.b64encode(sink.getvalue()).decode()
-        thick = max(width, height) / 250
-        parts = [f'<image width="{width}" height="{height}" href="data:image/png;base64,{data}"/>']
-        for shape, colour in self.wedges:
-            parts.append(f'<polygon points="{_listed(shape)}" fill="{_hex(colour)}" fill-opacity=".75" stroke="#fff" '
-                         f'stroke-width="{thick:.2f}"/>')  # fmt: skip
-        for (left, top, right, bottom), colour in self.boxes:
-            parts.append(f'<rect x="{left:.1f}" y="{top:.1f}" width="{right - left:.1f}" height="{bottom - top:.1f}" '
-                         f'fill="none" stroke="{_hex(colour)}" stroke-width="{1.5 * thick:.2f}"/>')  # fmt: skip
-        for start, end, colour, weight in self.arrows:
-            parts.append(f'<line x1="{start[0]:.1f}" y1="{start[1]:.1f}" x2="{end[0]:.1f}" y2="{end[1]:.1f}" '
-                         f'stroke="{_hex(colour)}" stroke-width="{weight * thick:.2f}"/>')  # fmt: skip
-            parts.append(f'<polygon points="{_listed(_head(start, end, 4 * weight * thick))}" fill="{_hex(colour)}"/>')
-        return (
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}">'
-            + "".join(parts)
-            + "</svg>\n"
-        )
+        return self.canvas().svg()
 
 
-def overlay(sample: Sample, attribution: Attribution, heat: float = 0.55, cells: int = 48) -> Overlay:
+def overlay(sample: Sample, attribution: Attribution, heat: float = ALPHA, cells: int = 48) -> Overlay:
     """The compass of one explanation over its picture; `heat` is how much the heatmap covers (0: the picture alone)."""
     return panels(sample, attribution, heat, cells)[2]
 
 
 def panels(
-    sample: Sample, attribution: Attribution, heat: float = 0.55, cells: int = 48
+    sample: Sample, attribution: Attribution, heat: float = ALPHA, cells: int = 48
 ) -> tuple[Overlay, Overlay, Overlay, Overlay]:
     """A row of creg2026 figure 2: picture with both boxes, heatmap, compass over both, and the compass by itself."""
     found, absent = scenes([sample], [attribution], cells)
@@ -106,7 +81,9 @@ def panels(
         if region.role == role
         for x, y, w, h in region.boxes[:1]
     )
-    heated = _heated(sample.image, scene.maps[0], heat)
+    heated = Image.fromarray(
+        drawing.overlay(sample.image, np.maximum(scene.maps[0], 0.0), Scale.of([scene.maps[0]], False), heat)
+    )
     true = math.atan2(here[1] - there[1], there[0] - here[0])
     over = Overlay(heated, _wedges(here, shares, 0.32 * min(sample.size)), boxes,
                    _arrows(here, shares, true, math.dist(here, there)))  # fmt: skip
@@ -172,29 +149,12 @@ def _wedges(at: Point, shares: Floats, reach: float) -> tuple[tuple[tuple[Point,
     for k, share in enumerate((shares / most).tolist()):
         turns = np.linspace((2 * k - 1) * half, (2 * k + 1) * half, _STEPS + 1).tolist()
         arc = [(at[0] + reach * share * math.cos(t), at[1] - reach * share * math.sin(t)) for t in turns]
-        colour = tuple(round(cold + (warm - cold) * share) for cold, warm in zip(_COLD, _WARM, strict=True))
-        made.append(((at, *arc), (colour[0], colour[1], colour[2])))
+        red, green, blue = Scale(1.0).colours(np.array(0.15 + 0.75 * share)).tolist()
+        made.append(((at, *arc), (red, green, blue)))
     return tuple(made)
-
-
-def _heated(image: Any, shown: Floats, heat: float) -> Image.Image:
-    """The picture, paled where there is no evidence and reddened where there is."""
-    height, width = image.shape[:2]
-    strength = np.maximum(resize_maps(shown[None], height, width)[0], 0.0)
-    strength = (strength / max(float(strength.max()), 1e-300))[:, :, None] * heat
-    mixed = image * (1 - strength) + np.array([255.0, 120.0, 0.0]) * strength
-    return Image.fromarray(mixed.round().astype(np.uint8))
 
 
 def _head(start: Point, end: Point, size: float) -> list[Point]:
     turn = math.atan2(end[1] - start[1], end[0] - start[0])
     wings = [(end[0] - size * math.cos(turn + s), end[1] - size * math.sin(turn + s)) for s in (0.45, -0.45)]
     return [end, *wings]
-
-
-def _listed(points: Any) -> str:
-    return " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
-
-
-def _hex(colour: RGB) -> str:
-    return "#{:02x}{:02x}{:02x}".format(*colour)

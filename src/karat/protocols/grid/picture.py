@@ -1,4 +1,6 @@
-"""Figure 4 of the paper: the truth in green, what a map picks out in red, and where the two meet in yellow."""
+"""Figure 4 of the paper: the truth in blue, what a map picks out in orange, and where the two meet in yellow.
+
+The paper has green and red, which one man in twelve cannot tell apart."""
 
 from __future__ import annotations
 
@@ -6,8 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
-from PIL import Image, ImageDraw, ImageFont
 
+from karat.drawing import BOTH, OTHER, TRUTH, Canvas
 from karat.kernel.attribution import Attribution, resize_maps
 from karat.kernel.errors import BadInput
 from karat.kernel.sample import Sample
@@ -17,9 +19,8 @@ from karat.metrics import otsu_iou, relevance_mass
 from karat.metrics.arrays import Scratch
 from karat.metrics.otsu import otsu_threshold
 
-GREEN, RED, YELLOW = (52, 168, 83), (219, 68, 55), (251, 202, 4)
-_GAP, _TITLE, _INK = 12, 26, (32, 36, 44)
-TRUTH = ("target", "anchor")
+_GAP, _TITLE = 12, 26
+ROLES = ("target", "anchor")
 
 
 def picked(shown: Map, size: tuple[int, int]) -> Mask:
@@ -31,15 +32,15 @@ def picked(shown: Map, size: tuple[int, int]) -> Mask:
 
 
 def paint(image: Pixels, truth: Mask, shown: Mask) -> Pixels:
-    """The image in grey with the truth green, what the map shows red, and both yellow (H, W, 3)."""
+    """The image in grey with the truth blue, what the map shows orange, and both yellow (H, W, 3)."""
     grey = image.mean(axis=2, keepdims=True).repeat(3, axis=2)
     painted = 255 - (255 - grey) * 0.45
-    for mask, colour in ((truth & ~shown, GREEN), (shown & ~truth, RED), (truth & shown, YELLOW)):
+    for mask, colour in ((truth & ~shown, TRUTH), (shown & ~truth, OTHER), (truth & shown, BOTH)):
         painted[mask] = 0.45 * painted[mask] + 0.55 * np.array(colour)
     return painted.round().astype(np.uint8)
 
 
-def panels(sample: Sample, attribution: Attribution, roles: tuple[str, ...] = TRUTH) -> list[Pixels]:
+def panels(sample: Sample, attribution: Attribution, roles: tuple[str, ...] = ROLES) -> list[Pixels]:
     """The sample, its truth, the map, and both: four pictures (H, W, 3), as figure 4 has them from left to right."""
     if attribution.visual is None:
         raise BadInput(f"figure 4 needs a map; this explanation of sample {sample.id} has none.")
@@ -50,7 +51,7 @@ def panels(sample: Sample, attribution: Attribution, roles: tuple[str, ...] = TR
 
 
 def overlap_picture(
-    path: str | Path, sample: Sample, explanations: Mapping[str, Attribution], roles: tuple[str, ...] = TRUTH
+    path: str | Path, sample: Sample, explanations: Mapping[str, Attribution], roles: tuple[str, ...] = ROLES
 ) -> Path:
     """Write a PNG: a row of panels for each explanation of one sample, with its RMA and IoU."""
     if not explanations:
@@ -58,13 +59,8 @@ def overlap_picture(
     rows = {name: panels(sample, one, roles) for name, one in explanations.items()}
     height, width = sample.size
     heads = ["image", "truth", "picked out", "both"]
-    sheet = Image.new(
-        "RGB",
-        (_GAP + 4 * (width + _GAP), _TITLE + len(rows) * (height + _TITLE + _GAP)),
-        (255, 255, 255),
-    )
-    draw, font = ImageDraw.Draw(sheet), ImageFont.load_default(15)
-    draw.text((_GAP, 6), f"{sample.text or sample.id}  ({sample.answer})", fill=_INK, font=font)
+    sheet = Canvas(_GAP + 4 * (width + _GAP), _TITLE + len(rows) * (height + _TITLE + _GAP))
+    sheet.text((_GAP, 19), f"{sample.text or sample.id}  ({sample.answer})", size=14, bold=True)
     truth = sample.mask(*roles)[None]
     for row, (name, pictures) in enumerate(rows.items()):
         top = _TITLE + row * (height + _TITLE + _GAP)
@@ -74,8 +70,8 @@ def overlap_picture(
         scores = f"RMA {float(relevance_mass(maps, truth)[0]):.2f}, IoU {float(otsu_iou(maps, truth)[0]):.2f}"
         for column, (head, picture) in enumerate(zip(heads, pictures, strict=True)):
             left = _GAP + column * (width + _GAP)
-            draw.text((left, top + 5), (name, head, head, scores)[column], fill=_INK, font=font)
-            sheet.paste(Image.fromarray(picture), (left, top + _TITLE))
+            sheet.text((left, top + 18), (name, head, head, scores)[column])
+            sheet.picture((left, top + _TITLE), (width, height), picture)
     target = Path(path)
-    sheet.save(target)
+    target.write_bytes(sheet.png(1))
     return target

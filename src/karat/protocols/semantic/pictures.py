@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from karat.datasets.segmentation.scene import CLASS
+from karat.drawing import Canvas, overlay
 from karat.kernel.errors import BadInput
 from karat.kernel.registry import label
 from karat.kernel.typing import Image, Map, Mask
@@ -25,10 +26,7 @@ _AT_ONCE = 64
 
 def gallery(run: Run, dataset: Dataset, out: str | Path, *, explainer: str, model: str, columns: int = 5) -> Path:
     """A PNG with a row for every kind of prediction that occurs (correct or not, confident or not, spurious or not),
-    the most extreme examples first: the image with its map in red and the outline of its classes in white."""
-    from PIL import Image as Pillow
-    from PIL import ImageDraw, ImageFont
-
+    the most extreme examples first: the image with its map and the outline of its classes in white."""
     table = predictions(run)
     here = (table["model"] == model) & (table["explainer"] == explainer) & (table["dataset"] == label(dataset))
     table = table[here].dropna(subset=["sss", "correct", "own_confidence"])
@@ -41,19 +39,17 @@ def gallery(run: Run, dataset: Dataset, out: str | Path, *, explainer: str, mode
         raise BadInput(f"{run.path} kept no maps of {model} with {explainer}: run with keep_maps: true.")
     samples = _samples(dataset, {name for _, rows in rows_of_kinds for name in rows["sample"]})
     height = len(rows_of_kinds) * (_SIDE + 2 * _TEXT)
-    sheet = Pillow.new("RGB", (columns * (_SIDE + _GAP) + _GAP, height), "white")
-    draw, large, small = ImageDraw.Draw(sheet), ImageFont.load_default(15), ImageFont.load_default(11)
+    sheet = Canvas(columns * (_SIDE + _GAP) + _GAP, height)
     for r, (title, chosen) in enumerate(rows_of_kinds):
         top = r * (_SIDE + 2 * _TEXT)
-        draw.text((_GAP, top + 8), title, fill="black", font=large)
+        sheet.text((_GAP, top + 21), title, size=14, bold=True)
         for c, row in enumerate(chosen.to_dict("records")):
             left = _GAP + c * (_SIDE + _GAP)
-            tile = Pillow.fromarray(_drawn(samples[row["sample"]], maps[row["sample"]])).resize((_SIDE, _SIDE))
-            sheet.paste(tile, (left, top + _TEXT))
+            sheet.picture((left, top + _TEXT), (_SIDE, _SIDE), _drawn(samples[row["sample"]], maps[row["sample"]]))
             answer = f"{_short(row['own'] or row['label'])} {row['own_confidence']:.2f}"
-            under = (left, top + _TEXT + _SIDE + 2)
-            draw.text(under, f"{answer}\nSSS {row['sss']:.2f}", fill="black", spacing=2, font=small)
-    sheet.save(out)
+            for line, text in enumerate((answer, f"SSS {row['sss']:.2f}")):
+                sheet.text((left, top + _TEXT + _SIDE + 12 + 13 * line), text, size=10.5)
+    Path(out).write_bytes(sheet.png(1))
     return Path(out)
 
 
@@ -86,14 +82,10 @@ def _maps(run: Run, wanted: tuple[str, str, str]) -> dict[str, Map]:
 
 
 def _drawn(sample: Sample, map_: Map) -> Image:
-    heat = np.clip(stretch(map_, *sample.size), 0, None)
-    heat = heat / max(float(heat.max()), 1e-9)
-    image = sample.image.astype(np.float32)
-    red = np.array([255.0, 30.0, 0.0], dtype=np.float32)
-    image = image + (0.75 * heat[..., None]) * (red - image)
+    image = overlay(sample.image, np.clip(stretch(map_, *sample.size), 0, None)).copy()
     thick = max(1, min(sample.size) // 150)
-    image[_outline(sample.mask(CLASS), thick)] = 255.0
-    return image.astype(np.uint8)
+    image[_outline(sample.mask(CLASS), thick)] = 255
+    return image
 
 
 def _outline(mask: Mask, thick: int) -> Mask:

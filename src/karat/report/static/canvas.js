@@ -17,7 +17,7 @@ KARAT.canvas = (() => {
     const pixels = new ImageData(map.w, map.h);
     for (let i = 0; i < map.levels.length; i++) {
       const k = 3 * (map.signed ? Math.min(255, map.levels[i]) : map.levels[i]);
-      pixels.data.set([table[k], table[k + 1], table[k + 2], 255], 4 * i);
+      pixels.data.set([table[k], table[k + 1], table[k + 2], colour.cover(Math.abs(value(map, map.levels[i])))], 4 * i);
     }
     canvas.getContext("2d").putImageData(pixels, 0, 0);
   }

@@ -11,7 +11,7 @@ KARAT.plots.grid = (() => {
     const both = values.some((v) => v < 0) && values.some((v) => v > 0);
     const size = Math.max(...values.map(Math.abs), 1e-12);
     const [low, high] = both ? [-size, size] : extent(values, 0);
-    const table = both ? KARAT.colour.signed[0] : "lagoon";
+    const table = both ? KARAT.colour.signed[0] : KARAT.colour.plain[0];
     const level = (v) => Math.round(255 * Math.min(1, Math.max(0, (v - low) / (high - low))));
     const left = Math.min(Math.max(...rows.map((r) => width(r.name))), wide * 0.34) + 12;
     const longest = Math.min(130, wide * 0.25, Math.max(...columns.map((c) => width(c))));

@@ -5,7 +5,7 @@ KARAT.viewer = (() => {
   const { score, DASH } = KARAT.format;
   const { colour } = KARAT;
   const node = el("section", { class: "viewer", "aria-label": "Explanations" });
-  const look = { opacity: 0.75, map: "ember", signed: "blue–orange", smooth: false };
+  const look = { opacity: colour.alpha, map: colour.plain[0], signed: colour.signed[0], smooth: false };
   const hidden = new Set(["distractor", "header"]); // roles switched off: at first those that say least
   let cards = [];
   let rose = true; // whether compasses are drawn
