@@ -28,15 +28,15 @@ def read_packed(path: str | Path, what: str) -> bytes:
     most = max(_SMALL, DENSE * len(data))
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(data)) as packed:
-            found = packed.read(most + 1)
+            content = packed.read(most + 1)
     except (OSError, EOFError) as error:
         raise BadInput(f"{what}: {path} is damaged: {error}.") from None
-    if len(found) > most:
+    if len(content) > most:
         raise BadInput(
             f"{what}: {path} would unpack into more than {most / 2**20:.0f} MB, {DENSE} times its size and more. "
             "If that is meant, unpack it first."
         )
-    return found
+    return content
 
 
 def open_parquet(path: str | Path, what: str) -> pq.ParquetFile:

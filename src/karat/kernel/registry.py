@@ -35,18 +35,20 @@ KINDS: tuple[Kind, ...] = tuple(ROOMS)
 @cache
 def registered(kind: Kind) -> dict[str, type[Carded]]:
     """Every known class of a kind by its name, built-in ones first, then those of other packages."""
-    found: dict[str, type[Carded]] = {}
+    classes: dict[str, type[Carded]] = {}
     room = importlib.import_module(ROOMS[kind])
     for module in room.DECLARES:
         for cls in _carded(importlib.import_module(f"{ROOMS[kind]}.{module}"), kind):
-            found[cls.card.name] = cls
+            classes[cls.card.name] = cls
     for value in _entry_points():
         cls = _load_class(value)
         if cls.card.kind == kind:
-            if cls.card.name in found:
-                raise BadInput(f"{value} registers {cls.card.name!r}, which {found[cls.card.name]} has taken already.")
-            found[cls.card.name] = cls
-    return found
+            if cls.card.name in classes:
+                raise BadInput(
+                    f"{value} registers {cls.card.name!r}, which {classes[cls.card.name]} has taken already."
+                )
+            classes[cls.card.name] = cls
+    return classes
 
 
 @cache

@@ -45,8 +45,8 @@ class Skip(BaseModel):
         >>> Skip(model="*.pure", dataset="grid.spur").takes("gridnet.pure", "grid.spur", "cam/gradcam")
         True
         """
-        asked = ((model, self.model), (dataset, self.dataset), (explainer, self.explainer))
-        return all(fnmatchcase(label, pattern) for label, pattern in asked)
+        patterns = ((model, self.model), (dataset, self.dataset), (explainer, self.explainer))
+        return all(fnmatchcase(label, pattern) for label, pattern in patterns)
 
 
 def _named(value: Any) -> Any:

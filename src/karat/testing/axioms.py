@@ -22,16 +22,16 @@ Axiom = Literal["finds", "dummy", "symmetry"]
 _ZERO = 1e-4  # of the highest score
 
 
-def _finds(world: World, found: Sequence[Attribution]) -> str:
-    for i, part, scores, decides in _scored(world, found):
+def _finds(world: World, attributions: Sequence[Attribution]) -> str:
+    for i, part, scores, decides in _scored(world, attributions):
         first = int(np.abs(scores).argmax())
         if not decides[first]:
             return f"{part} of sample {i}: the highest score is at {first}, which decides nothing"
     return ""
 
 
-def _dummy(world: World, found: Sequence[Attribution]) -> str:
-    for i, part, scores, decides in _scored(world, found):
+def _dummy(world: World, attributions: Sequence[Attribution]) -> str:
+    for i, part, scores, decides in _scored(world, attributions):
         highest = float(np.abs(scores).max())
         idle = float(np.abs(scores[~decides]).max(initial=0.0))
         if idle > _ZERO * highest:
@@ -39,8 +39,8 @@ def _dummy(world: World, found: Sequence[Attribution]) -> str:
     return ""
 
 
-def _symmetry(world: World, found: Sequence[Attribution]) -> str:
-    for i, part, scores, decides in _scored(world, found):
+def _symmetry(world: World, attributions: Sequence[Attribution]) -> str:
+    for i, part, scores, decides in _scored(world, attributions):
         spread = float(np.ptp(scores[~decides])) if (~decides).any() else 0.0
         if spread > _ZERO * float(np.abs(scores).max()):
             return f"{part} of sample {i}: what decides nothing differs by {spread:.3g}"
@@ -56,14 +56,14 @@ AXIOMS: Mapping[Axiom, Callable[[World, Sequence[Attribution]], str]] = {
 _Array = np.ndarray[Any, Any]
 
 
-def _scored(world: World, found: Sequence[Attribution]) -> list[tuple[int, str, _Array, _Array]]:
+def _scored(world: World, attributions: Sequence[Attribution]) -> list[tuple[int, str, _Array, _Array]]:
     """(sample, part, scores (k,), which of the k decide): cells of the map, then words. Nothing for other worlds."""
     if not world.name.startswith("spotlight"):
         return []
     rows: list[tuple[int, str, _Array, _Array]] = []
     lit = np.zeros((SIDE, SIDE), dtype=np.bool_)
     lit[LIT] = True
-    for i, (sample, attribution) in enumerate(zip(world.samples, found, strict=True)):
+    for i, (sample, attribution) in enumerate(zip(world.samples, attributions, strict=True)):
         if attribution.visual is not None:
             side = SIDE * CELL
             pixels = resize_maps(np.asarray(attribution.visual, dtype=np.float64)[None], side, side)[0]

@@ -68,8 +68,12 @@ def direction_errors(samples: Sequence[Sample], maps: Sequence[_Array]) -> _Arra
     return np.array(errors)
 
 
-def _resolution(samples: Sequence[Sample], found: Sequence[Attribution], score: Scores, within: float) -> str:
-    maps = [np.asarray(attribution.visual, dtype=np.float64) for attribution in found if attribution.visual is not None]
+def _resolution(samples: Sequence[Sample], attributions: Sequence[Attribution], score: Scores, within: float) -> str:
+    maps = [
+        np.asarray(attribution.visual, dtype=np.float64)
+        for attribution in attributions
+        if attribution.visual is not None
+    ]
     if len(maps) < len(samples):
         return f"{len(samples) - len(maps)} of {len(samples)} samples have no map"
     usual = score(samples, maps)

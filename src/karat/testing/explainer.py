@@ -48,7 +48,7 @@ def explainer_laws(
         world.model.answer(world.samples[:1])  # libraries put hooks of their own in at the first forward
         before = surroundings(world.model, world.samples)
         try:
-            found = list(explainer(_session(world)))
+            attributions = list(explainer(_session(world)))
         except KaratError as error:
             refused.append(f"{world.name}: {error}")
             continue
@@ -58,27 +58,31 @@ def explainer_laws(
             continue
         left = changed(before, surroundings(world.model, world.samples))  # at once: a second call leaves no more
         laws.append(Law(f"nothing is left behind ({world.name})", not left, left or "holds"))
-        laws += _laws_in(explainer, world, found, alone)
-        laws += [tried(f"{axiom} ({world.name})", _bound(AXIOMS[axiom], world, found)) for axiom in sorted(axioms)]
+        laws += _laws_in(explainer, world, attributions, alone)
+        laws += [
+            tried(f"{axiom} ({world.name})", _bound(AXIOMS[axiom], world, attributions)) for axiom in sorted(axioms)
+        ]
     if len(refused) == len(chosen):
         why = "; ".join(refused) or f"none offers {', '.join(sorted(explainer.card.needs))}: give worlds=[World(...)]"
         laws.append(Law("it explains at least one known model", False, why))
     return laws
 
 
-def _bound(axiom: Callable[[World, Sequence[Attribution]], str], world: World, found: list[Attribution]) -> Any:
-    return lambda: axiom(world, found)
+def _bound(axiom: Callable[[World, Sequence[Attribution]], str], world: World, attributions: list[Attribution]) -> Any:
+    return lambda: axiom(world, attributions)
 
 
-def _laws_in(explainer: Any, world: World, found: list[Attribution], alone: bool) -> list[Law]:
+def _laws_in(explainer: Any, world: World, attributions: list[Attribution], alone: bool) -> list[Law]:
     laws = {
-        "one attribution per sample, with the parts its card gives": lambda: _shapes(explainer, world, found),
-        "values are finite, and negative only where signed": lambda: _values(found),
-        "the same seed gives the same, whatever the global random state": lambda: _again(explainer, world, found),
+        "one attribution per sample, with the parts its card gives": lambda: _shapes(explainer, world, attributions),
+        "values are finite, and negative only where signed": lambda: _values(attributions),
+        "the same seed gives the same, whatever the global random state": lambda: _again(
+            explainer, world, attributions
+        ),
         "nothing is left behind when the model raises": lambda: _survives(explainer, world),
     }
     if alone:
-        laws["a batch is its samples alone"] = lambda: _alone(explainer, world, found)
+        laws["a batch is its samples alone"] = lambda: _alone(explainer, world, attributions)
     return [tried(f"{name} ({world.name})", law) for name, law in laws.items()]
 
 
@@ -87,10 +91,10 @@ def _session(world: World, *positions: int) -> Session:
     return session.only(*positions) if positions else session
 
 
-def _shapes(explainer: Any, world: World, found: Sequence[Attribution]) -> str:
-    if len(found) != len(world.samples):
-        return f"{len(found)} attributions for {len(world.samples)} samples"
-    for sample, attribution in zip(world.samples, found, strict=True):
+def _shapes(explainer: Any, world: World, attributions: Sequence[Attribution]) -> str:
+    if len(attributions) != len(world.samples):
+        return f"{len(attributions)} attributions for {len(world.samples)} samples"
+    for sample, attribution in zip(world.samples, attributions, strict=True):
         if not isinstance(attribution, Attribution):
             return f"{sample.id}: {type(attribution).__name__}, expected a karat.Attribution"
         given = {part for part in ("visual", "words", "pairs", "scalar") if getattr(attribution, part) is not None}
@@ -106,8 +110,8 @@ def _shapes(explainer: Any, world: World, found: Sequence[Attribution]) -> str:
     return ""
 
 
-def _values(found: Sequence[Attribution]) -> str:
-    for i, attribution in enumerate(found):
+def _values(attributions: Sequence[Attribution]) -> str:
+    for i, attribution in enumerate(attributions):
         for part, values in _parts(attribution):
             undefined = part == "scalar" and np.isnan(values).all()  # a method's own number may not exist for a batch
             if not np.isfinite(values).all() and not undefined:
@@ -117,11 +121,11 @@ def _values(found: Sequence[Attribution]) -> str:
     return ""
 
 
-def _again(explainer: Any, world: World, found: Sequence[Attribution]) -> str:
+def _again(explainer: Any, world: World, attributions: Sequence[Attribution]) -> str:
     kept = np.random.get_state()
     try:
         np.random.seed(12345)
-        return _differ(list(explainer(_session(world))), found, within=0.0)
+        return _differ(list(explainer(_session(world))), attributions, within=0.0)
     finally:
         np.random.set_state(kept)
 
@@ -133,9 +137,9 @@ def _survives(explainer: Any, world: World) -> str:
     return changed(before, surroundings(world.model, world.samples))
 
 
-def _alone(explainer: Any, world: World, found: Sequence[Attribution]) -> str:
+def _alone(explainer: Any, world: World, attributions: Sequence[Attribution]) -> str:
     single = [next(iter(explainer(_session(world, i)))) for i in range(len(world.samples))]
-    return _differ(single, found, within=1e-5)
+    return _differ(single, attributions, within=1e-5)
 
 
 def _differ(ours: Sequence[Attribution], theirs: Sequence[Attribution], within: float) -> str:

@@ -136,8 +136,8 @@ def _zero(metric: Any, case: Case) -> str:
 
 
 def _reason(metric: Any, case: Case, maps: _Array, i: int) -> str:
-    found = list(metric.problems(maps, *case.truths))
-    if len(found) != len(maps) or found[i] is None:
-        return f"problems() must give one reason or None per sample, and a reason for sample {i}; got {found}"
-    outcomes(_call(metric, case, maps), found)
+    reasons = list(metric.problems(maps, *case.truths))
+    if len(reasons) != len(maps) or reasons[i] is None:
+        return f"problems() must give one reason or None per sample, and a reason for sample {i}; got {reasons}"
+    outcomes(_call(metric, case, maps), reasons)
     return ""

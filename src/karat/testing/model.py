@@ -29,7 +29,7 @@ def check_model(model: Any, samples: Sequence[Sample] | None = None) -> None:
 def model_laws(model: Any, samples: Sequence[Sample] | None = None) -> list[Law]:
     """Every law of a model, or of a recipe (anything with `load`), on `samples` (default: three small images with
     questions). Its answers are the model's own. A vision-language model has more laws: `vlm_laws`."""
-    asked = spotlight().samples if samples is None else tuple(samples)
+    questions = spotlight().samples if samples is None else tuple(samples)
     laws: list[Law] = []
     if hasattr(model, "load"):
         recipe, model = model, model.load()
@@ -38,22 +38,22 @@ def model_laws(model: Any, samples: Sequence[Sample] | None = None) -> list[Law]
     if not laws[-1].holds:
         return laws
     try:
-        answers = model.answer(asked)
+        answers = model.answer(questions)
     except Exception as error:  # anything may come out of code under test; it is the finding
         return [*laws, Law("it answers", False, f"{type(error).__name__}: {error}")]
     laws += [
-        tried("one answer and one probability per sample", lambda: _shapes(model, asked, answers)),
-        tried("a batch is its samples alone", lambda: _alone(model, asked, answers)),
-        tried("asked twice it says the same", lambda: _twice(model, asked, answers)),
-        tried("it reads the text only if it says so", lambda: _text(model, asked, answers)),
-        tried("nothing is left behind", lambda: _leaves_nothing(model, asked, answers)),
+        tried("one answer and one probability per sample", lambda: _shapes(model, questions, answers)),
+        tried("a batch is its samples alone", lambda: _alone(model, questions, answers)),
+        tried("asked twice it says the same", lambda: _twice(model, questions, answers)),
+        tried("it reads the text only if it says so", lambda: _text(model, questions, answers)),
+        tried("nothing is left behind", lambda: _leaves_nothing(model, questions, answers)),
     ]
     if "gradients" in model.capabilities:
         laws += [
             tried("it can be looked into", lambda: _inside(model)),
-            tried("tensors in give the same probability", lambda: _tensors(model, asked, answers)),
-            tried("its score can be differentiated", lambda: _differentiable(model, asked, answers)),
-            tried("every word has its tokens", lambda: _words(model, asked)),
+            tried("tensors in give the same probability", lambda: _tensors(model, questions, answers)),
+            tried("its score can be differentiated", lambda: _differentiable(model, questions, answers)),
+            tried("every word has its tokens", lambda: _words(model, questions)),
         ]
     return laws
 
@@ -87,9 +87,9 @@ def _shapes(model: Model, samples: Sequence[Sample], answers: Any) -> str:
 
 
 def _alone(model: Model, samples: Sequence[Sample], answers: Sequence[str]) -> str:
-    said = [model.answer([sample])[0] for sample in samples]
-    if said != list(answers):
-        return f"answers {said} alone, {list(answers)} together"
+    single = [model.answer([sample])[0] for sample in samples]
+    if single != list(answers):
+        return f"answers {single} alone, {list(answers)} together"
     alone = [float(model.score([sample], [answer])[0]) for sample, answer in zip(samples, answers, strict=True)]
     return unlike(alone, model.score(samples, answers), _CLOSE)
 

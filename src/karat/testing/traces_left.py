@@ -15,26 +15,26 @@ from karat.kernel.sample import Sample
 
 def surroundings(model: Model, samples: Sequence[Sample]) -> dict[str, Any]:
     """All that an explainer or a model could change and must not, by name."""
-    found: dict[str, Any] = {f"the image of {sample.id}": sample.image.tobytes() for sample in samples}
+    kept: dict[str, Any] = {f"the image of {sample.id}": sample.image.tobytes() for sample in samples}
     state: Any = np.random.get_state()
-    found["NumPy's global random state"] = (state[1].tobytes(), state[2])
+    kept["NumPy's global random state"] = (state[1].tobytes(), state[2])
     if "torch" not in sys.modules:
-        return found
+        return kept
     import torch
 
-    found["whether gradients are recorded"] = torch.is_grad_enabled()
-    found["torch's global random state"] = torch.random.get_rng_state().numpy().tobytes()
+    kept["whether gradients are recorded"] = torch.is_grad_enabled()
+    kept["torch's global random state"] = torch.random.get_rng_state().numpy().tobytes()
     module = getattr(model, "module", None)
     if not isinstance(module, torch.nn.Module):
-        return found
+        return kept
     for name, part in module.named_modules():
-        shown = name or "the module"
+        part_name = name or "the module"
         hooks = [getattr(part, kind) for kind in ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks")]
-        found[f"hooks of {shown}"] = tuple(tuple(kind) for kind in hooks)
-        found[f"mode of {shown}"] = (part.training, "forward" in part.__dict__)
+        kept[f"hooks of {part_name}"] = tuple(tuple(kind) for kind in hooks)
+        kept[f"mode of {part_name}"] = (part.training, "forward" in part.__dict__)
     for name, weight in module.named_parameters():
-        found[f"weight {name}"] = (float(weight.detach().double().sum()), weight.requires_grad, weight.grad is None)
-    return found
+        kept[f"weight {name}"] = (float(weight.detach().double().sum()), weight.requires_grad, weight.grad is None)
+    return kept
 
 
 def changed(before: dict[str, Any], after: dict[str, Any]) -> str:

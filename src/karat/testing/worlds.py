@@ -58,8 +58,8 @@ def spotlight() -> World:
     """A function: p(yes) = 0.1 + 0.5 · brightness of the cell + 0.3 · (the word is there)."""
 
     def decide(images: np.ndarray[Any, Any], texts: list[str | None]) -> np.ndarray[Any, Any]:
-        said = np.array([WORD in (text or "").split() for text in texts])
-        return _both(0.1 + 0.5 * _brightness(images) + 0.3 * said)
+        has_word = np.array([WORD in (text or "").split() for text in texts])
+        return _both(0.1 + 0.5 * _brightness(images) + 0.3 * has_word)
 
     model = blackbox(decide, answers=["yes", "no"], name="spotlight", mechanism="reasons")
     return World("spotlight", model, _samples(_TEXTS), ("yes",) * len(_TEXTS))
@@ -143,13 +143,13 @@ def _samples(texts: Sequence[str | None]) -> tuple[Sample, ...]:
     """Images of grey cells, one of them bright; the truth about them is the cell and the word that decide."""
     rng = np.random.default_rng(0)
     box = (LIT[1] * CELL, LIT[0] * CELL, CELL, CELL)
-    found = []
+    samples = []
     for i, text in enumerate(texts):
         level = rng.integers(100, 200, (SIDE, 1, SIDE, 1, 1))
         level[LIT[0], 0, LIT[1]] = 250  # far from any average, which some methods put in place of what is absent
         image = np.broadcast_to(level, (SIDE, CELL, SIDE, CELL, 3)).reshape(SIDE * CELL, SIDE * CELL, 3)
         start = text.index(WORD) if text else 0
-        found.append(
+        samples.append(
             Sample(
                 f"spotlight-{i}",
                 image.astype(np.uint8),
@@ -160,4 +160,4 @@ def _samples(texts: Sequence[str | None]) -> tuple[Sample, ...]:
                 mechanisms={"reasons": Uses(frozenset({"target"}), frozenset({"target"}))},
             )
         )
-    return tuple(found)
+    return tuple(samples)

@@ -58,8 +58,8 @@ class Ade20k:
             images = files.need(root, _TREE, f"images/{self.split}")
             masks = files.need(root, _TREE, f"annotations/{self.split}")
             return files.masks_beside(files.images_under(images), masks, ".png", root, _TREE)
-        found = sorted(files.need(root, _TREE, f"images/ADE/{self.split}").rglob("*_seg.png"))
-        pairs = [(path.with_name(path.name.replace("_seg.png", ".jpg")), path) for path in found]
+        coded = sorted(files.need(root, _TREE, f"images/ADE/{self.split}").rglob("*_seg.png"))
+        pairs = [(path.with_name(path.name.replace("_seg.png", ".jpg")), path) for path in coded]
         if not pairs or not all(image.is_file() for image, _ in pairs):
             raise files.wrong_layout(root, f"images/ADE/{self.split} has no pairs of .jpg and _seg.png", _TREE)
         return pairs

@@ -58,11 +58,11 @@ class Coco:
         if not {"images", "annotations", "categories"} <= set(data):
             raise BadInput(f"{self._path} is not in COCO's format: it must have images, annotations and categories.")
         names = {int(one["id"]): str(one["name"]) for one in data["categories"]}
-        found: dict[int, list[dict[str, Any]]] = {}
+        by_image: dict[int, list[dict[str, Any]]] = {}
         for one in data["annotations"]:
-            found.setdefault(int(one["image_id"]), []).append(one)
-        images = sorted((one for one in data["images"] if one["id"] in found), key=lambda one: int(one["id"]))
-        return names, images, found
+            by_image.setdefault(int(one["image_id"]), []).append(one)
+        images = sorted((one for one in data["images"] if one["id"] in by_image), key=lambda one: int(one["id"]))
+        return names, images, by_image
 
     @property
     def revision(self) -> str:

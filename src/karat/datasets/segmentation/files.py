@@ -20,8 +20,8 @@ IMAGES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff")
 
 def wrong_layout(root: Path, missing: str, tree: str) -> BadInput:
     """The error for a directory that is laid out otherwise, with the tree that was expected."""
-    found = sorted(path.name + "/" * path.is_dir() for path in root.iterdir())[:12] if root.is_dir() else None
-    there = "no such directory" if found is None else f"it holds {', '.join(found) or 'nothing'}"
+    entries = sorted(path.name + "/" * path.is_dir() for path in root.iterdir())[:12] if root.is_dir() else None
+    there = "no such directory" if entries is None else f"it holds {', '.join(entries) or 'nothing'}"
     return BadInput(f"{root}: {missing} ({there}). Expected:\n{tree.rstrip()}")
 
 
@@ -35,19 +35,19 @@ def need(root: Path, tree: str, *names: str) -> Path:
 
 def images_under(folder: Path) -> dict[str, Path]:
     """Image files below a folder by their stem, in the order of their names."""
-    found = [path for path in sorted(folder.rglob("*")) if path.suffix.lower() in IMAGES]
-    return {path.stem: path for path in found}
+    files = [path for path in sorted(folder.rglob("*")) if path.suffix.lower() in IMAGES]
+    return {path.stem: path for path in files}
 
 
 def masks_beside(images: dict[str, Path], masks: Path, suffix: str, root: Path, tree: str) -> list[tuple[Path, Path]]:
     """(image, mask) for every mask file, in the order of names; an error where a mask has no image or there is none."""
-    found = sorted(masks.rglob(f"*{suffix}"))
-    if not found:
+    files = sorted(masks.rglob(f"*{suffix}"))
+    if not files:
         raise wrong_layout(root, f"no *{suffix} under {masks.name}/", tree)
-    lost = [path.name for path in found if path.stem not in images]
+    lost = [path.name for path in files if path.stem not in images]
     if lost:
-        raise wrong_layout(root, f"{len(lost)} of {len(found)} masks have no image, the first {lost[0]}", tree)
-    return [(images[path.stem], path) for path in found]
+        raise wrong_layout(root, f"{len(lost)} of {len(files)} masks have no image, the first {lost[0]}", tree)
+    return [(images[path.stem], path) for path in files]
 
 
 def revision(root: Path, files: Iterable[Path], *more: Any) -> str:

@@ -40,5 +40,5 @@ def by_wnid() -> dict[str, str]:
 
 def members(size: int) -> tuple[str, ...] | None:
     """WordNet ids of ImageNet-S-50 or -919 in order: class number k is the k-th, from 1. None where not known here."""
-    found = tuple(wnid for wnid, _, sets in _table() if str(size) in sets)
-    return found or None
+    wnids = tuple(wnid for wnid, _, sets in _table() if str(size) in sets)
+    return wnids or None

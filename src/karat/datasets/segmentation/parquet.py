@@ -56,11 +56,11 @@ class Parquet:
         """(file, row group, first row) of every row group, in order."""
         path = Path(self.path)
         root = path if path.exists() else _from_hub(self.path, self.split)
-        found = [root] if root.is_file() else _tables(root, self.split)
-        if not found:
+        tables = [root] if root.is_file() else _tables(root, self.split)
+        if not tables:
             raise files.wrong_layout(root, f"no .parquet or .arrow file{self.split and ' of ' + self.split}", _TREE)
         shards, first = [], 0
-        for file in found:
+        for file in tables:
             schema, sizes = _about(file)
             if lost := {self.image, self.mask} - set(schema.names):
                 raise BadInput(
@@ -69,7 +69,7 @@ class Parquet:
             for group, rows in enumerate(sizes):
                 shards.append((file, group, first))
                 first += rows
-        return [*shards, (found[-1], -1, first)]
+        return [*shards, (tables[-1], -1, first)]
 
     @cached_property
     def _names(self) -> dict[int, str]:
@@ -121,8 +121,8 @@ class Parquet:
 
 def _tables(root: Path, split: str) -> list[Path]:
     """The files of a split, without what Hugging Face caches beside them."""
-    found = (path for kind in ("*.parquet", "*.arrow") for path in root.rglob(kind))
-    return sorted(path for path in found if split in str(path.relative_to(root)) and not path.name.startswith("cache-"))
+    files = (path for kind in ("*.parquet", "*.arrow") for path in root.rglob(kind))
+    return sorted(path for path in files if split in str(path.relative_to(root)) and not path.name.startswith("cache-"))
 
 
 def _about(file: Path) -> tuple[Any, list[int]]:

@@ -26,8 +26,10 @@ def contact_sheet(samples: Sequence[ShortcutSample], path: str | Path, side: int
     factor = max(1, side // max(samples[0].size))
     out = Path(path)
     out.parent.mkdir(parents=True, exist_ok=True)
-    shown = Pillow.fromarray(sheet)
-    shown.resize((shown.width * factor, shown.height * factor), Pillow.Resampling.NEAREST).save(out, optimize=True)
+    picture = Pillow.fromarray(sheet)
+    picture.resize((picture.width * factor, picture.height * factor), Pillow.Resampling.NEAREST).save(
+        out, optimize=True
+    )
     return out
 
 

@@ -163,14 +163,14 @@ def _npz_of(path: str, split: str, revision: str) -> Source:
     """Read once: such files are often compressed."""
     try:
         with load_archive(path, "shortcut") as arrays:
-            found = {name: arrays[name] for name in (f"x_{split}", f"y_{split}", "classes") if name in arrays.files}
+            kept = {name: arrays[name] for name in (f"x_{split}", f"y_{split}", "classes") if name in arrays.files}
     except (OSError, ValueError) as error:
         raise BadInput(f"{path} is not an .npz of plain arrays: {error}.") from None
-    if f"x_{split}" not in found or f"y_{split}" not in found:
+    if f"x_{split}" not in kept or f"y_{split}" not in kept:
         raise BadInput(f"{path} has no arrays x_{split} and y_{split}; save them with numpy.savez.")
-    classes = found[f"y_{split}"].astype(np.int64)
-    names = found.get("classes", np.arange(classes.max() + 1))
-    checked = of_arrays(found[f"x_{split}"], classes, [str(name) for name in names])
+    classes = kept[f"y_{split}"].astype(np.int64)
+    names = kept.get("classes", np.arange(classes.max() + 1))
+    checked = of_arrays(kept[f"x_{split}"], classes, [str(name) for name in names])
     return Held(checked.images(np.arange(len(classes))), checked.classes, checked.labels, f"{revision}:{split}")
 
 
@@ -196,15 +196,15 @@ def _cifar(path: Path, names: list[str], label_bytes: int, labels_in: str) -> So
 def _folder(path: Path, split: str, side: int) -> Source:
     root = path / split if (path / split).is_dir() else path
     folders = sorted(child for child in root.iterdir() if child.is_dir())
-    found = [
+    labelled = [
         (file, c)
         for c, folder in enumerate(folders)
         for file in sorted(folder.iterdir())
         if file.suffix.lower() in _PICTURES
     ]
-    if len(folders) < 2 or not found:
+    if len(folders) < 2 or not labelled:
         raise BadInput(f"{root} must hold one folder of pictures a class, two at least; it has {len(folders)} folders.")
-    files, classes = zip(*found, strict=True)
+    files, classes = zip(*labelled, strict=True)
     return Folder(files, np.array(classes, dtype=np.int64), tuple(folder.name for folder in folders), side)
 
 

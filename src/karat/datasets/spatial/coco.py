@@ -93,15 +93,15 @@ def pairs_in(picture: str, seen: Picture, smallest: float = 0.01, most_overlap: 
     counts = Counter(thing.name for thing in seen.things)
     area = seen.size[0] * seen.size[1]
     clear = [thing for thing in seen.things if counts[thing.name] == 1 and thing.area >= smallest * area]
-    found = []
+    pairs = []
     for reference, target in permutations(clear, 2):
         if overlap(reference.box, target.box) >= most_overlap or reference.centre == target.centre:
             continue
         others = tuple(thing for thing in seen.things if thing not in (reference, target))
         relation = relation_between(reference.centre, target.centre)
         name = f"{picture}/{target.name}/{reference.name}".replace(" ", "_")
-        found.append(Pair(name, seen.file, seen.size, reference, target, relation, others))
-    return found
+        pairs.append(Pair(name, seen.file, seen.size, reference, target, relation, others))
+    return pairs
 
 
 def balanced(pairs: Mapping[str, Sequence[Pair]], n: int, seed: int, component: str) -> list[Pair]:
@@ -156,11 +156,13 @@ class CocoPairs:
 
     @cached_property
     def _clear(self) -> dict[str, list[Pair]]:
-        seen = read_instances(self.instances)
+        pictures = read_instances(self.instances)
         if self.images is not None:  # an annotation file may speak of more pictures than are at hand
-            seen = {name: one for name, one in seen.items() if find_picture(self.images, one.file)}
-        found = {name: pairs_in(name, one, self.smallest, self.most_overlap) for name, one in seen.items()}
-        return {name: pairs for name, pairs in found.items() if pairs}
+            pictures = {name: one for name, one in pictures.items() if find_picture(self.images, one.file)}
+        pairs_by_picture = {
+            name: pairs_in(name, one, self.smallest, self.most_overlap) for name, one in pictures.items()
+        }
+        return {name: pairs for name, pairs in pairs_by_picture.items() if pairs}
 
     @cached_property
     def pairs(self) -> list[Pair]:

@@ -28,8 +28,8 @@ def four_way(target: str, reference: str) -> tuple[str, tuple[Phrase, ...]]:
     text = _ASKED.format(target=target, reference=reference) + _CHOICES
     start = text.index("where is")
     phrases, at = [], start
-    said = (("where is", "header", ""), (target, "target", "target"), ("relative to", "relation", "anchor"))
-    for words, role, region in (*said, (reference, "anchor", "anchor")):
+    parts = (("where is", "header", ""), (target, "target", "target"), ("relative to", "relation", "anchor"))
+    for words, role, region in (*parts, (reference, "anchor", "anchor")):
         at = text.index(words, at)
         span: Span = (at, at + len(words))
         phrases.append(Phrase(span, role, (f"{region} 1",) if region else ()))

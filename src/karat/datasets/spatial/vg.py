@@ -35,15 +35,15 @@ PREDICATES = {
 def read_genome(objects: str, image_data: str) -> Mapping[str, Picture]:
     """Pictures by id; an object is called by the first of its names."""
     sizes = {one["image_id"]: (one["width"], one["height"]) for one in read_json(image_data, "image_data")}
-    found = {}
+    pictures = {}
     try:
         for one in read_json(objects, "objects"):
             number = one.get("image_id", one.get("id"))
             things = tuple(_thing(thing) for thing in one["objects"])
-            found[str(number)] = Picture(f"{number}.jpg", sizes[number], things)
+            pictures[str(number)] = Picture(f"{number}.jpg", sizes[number], things)
     except (KeyError, TypeError, IndexError) as error:
         raise BadInput(f"{objects} is not Visual Genome's objects.json: {type(error).__name__} {error}.") from None
-    return found
+    return pictures
 
 
 def _thing(data: Mapping[str, Any]) -> Thing:
@@ -53,14 +53,14 @@ def _thing(data: Mapping[str, Any]) -> Thing:
 
 def said_relations(path: str) -> set[tuple[str, str, str, str]]:
     """(picture, target, reference, relation) for every relationship whose predicate means a side."""
-    said = set()
+    relations = set()
     for one in read_json(path, "relationships"):
         for each in one["relationships"]:
             relation = PREDICATES.get(str(each["predicate"]).strip().lower())
             if relation is not None:
                 names = (_thing(each[side]).name for side in ("subject", "object"))
-                said.add((str(one["image_id"]), *names, relation))
-    return said  # type: ignore[return-value]  # the two names make it four
+                relations.add((str(one["image_id"]), *names, relation))
+    return relations  # type: ignore[return-value]  # the two names make it four
 
 
 @dataclass(frozen=True)
@@ -96,14 +96,14 @@ class VGSpatial:
 
     @cached_property
     def pairs(self) -> list[Pair]:
-        seen = read_genome(self.objects, self.image_data)
+        pictures = read_genome(self.objects, self.image_data)
         if self.images is not None:
-            seen = {name: one for name, one in seen.items() if find_picture(self.images, one.file)}
-        clear = {name: pairs_in(name, one) for name, one in seen.items()}
+            pictures = {name: one for name, one in pictures.items() if find_picture(self.images, one.file)}
+        clear = {name: pairs_in(name, one) for name, one in pictures.items()}
         if self.relationships is not None:
-            said = said_relations(self.relationships)
+            stated = said_relations(self.relationships)
             clear = {
-                name: [p for p in pairs if (name, p.target.name, p.reference.name, p.relation) in said]
+                name: [p for p in pairs if (name, p.target.name, p.reference.name, p.relation) in stated]
                 for name, pairs in clear.items()
             }
         chosen = balanced({name: pairs for name, pairs in clear.items() if pairs}, self.n, self.seed, self.card.name)

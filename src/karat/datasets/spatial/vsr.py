@@ -58,8 +58,8 @@ class Statement:
 
 def read_statements(path: str | Path, split: str) -> list[Statement]:
     """The true statements of a split, `<split>.jsonl` or `<split>.jsonl.gz`."""
-    found = [Path(path) / f"{split}.jsonl{ending}" for ending in ("", ".gz")]
-    file = next((one for one in found if one.is_file()), None)
+    candidates = [Path(path) / f"{split}.jsonl{ending}" for ending in ("", ".gz")]
+    file = next((one for one in candidates if one.is_file()), None)
     if file is None:
         raise BadInput(f"no {split}.jsonl or {split}.jsonl.gz in {path}. VSR's splits/random holds them.")
     lines = read_packed(file, "VSR").decode().splitlines()

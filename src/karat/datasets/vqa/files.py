@@ -28,8 +28,8 @@ def locate(source: str, names: Sequence[str], hub_revision: str | None = None) -
         return [path]
     if path.is_dir():
         for name in names:
-            if found := sorted(path.glob(name)) or sorted(path.glob(f"*/{name}")):
-                return found
+            if files := sorted(path.glob(name)) or sorted(path.glob(f"*/{name}")):
+                return files
         raise BadInput(f"{source} holds none of {', '.join(names)}; give the file itself or the folder that has it.")
     if _is_hub_id(source):
         return _fetched(source, names, hub_revision)
@@ -49,8 +49,8 @@ def _fetched(source: str, names: Sequence[str], revision: str | None) -> list[Pa
     try:
         held = HfApi().list_repo_files(source, repo_type="dataset", revision=revision)
         for name in names:
-            if found := sorted(file for file in held if Path(file).match(name)):
-                return [Path(hf_hub_download(source, file, repo_type="dataset", revision=revision)) for file in found]
+            if files := sorted(file for file in held if Path(file).match(name)):
+                return [Path(hf_hub_download(source, file, repo_type="dataset", revision=revision)) for file in files]
     except (HfHubHTTPError, LocalEntryNotFoundError, OfflineModeIsEnabled, OSError, ValueError) as error:
         reason = " ".join(str(error).split())[:200]
         raise BadInput(f"cannot fetch the dataset {source} from the hub: {reason}. Or give a local folder.") from None

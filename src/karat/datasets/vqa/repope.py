@@ -58,11 +58,11 @@ class RePOPE:
         """(split, annotation file); Parquet files hold all splits and stand under the empty name."""
         if not self.splits:
             raise BadInput("repope: `splits` must name at least one of random, popular, adversarial.")
-        found: dict[tuple[str, Path], None] = {}
+        files: dict[tuple[str, Path], None] = {}
         for split in self.splits:
             for path in locate(self.source, (f"coco_{self.version}_{split}.json", "*.parquet"), self.hub_revision):
-                found["" if path.suffix == ".parquet" else split, path] = None
-        return tuple(found)
+                files["" if path.suffix == ".parquet" else split, path] = None
+        return tuple(files)
 
     @cached_property
     def _rows(self) -> list[dict[str, Any]]:
@@ -106,15 +106,15 @@ class RePOPE:
             data = json.loads(Path(self.boxes).read_text(encoding="utf-8"))
             names = {category["id"]: category["name"] for category in data["categories"]}
             sizes = {one["id"]: (one["width"], one["height"]) for one in data.get("images", ())}
-            found: dict[str, dict[str, list[_CocoBox]]] = {}
+            boxes: dict[str, dict[str, list[_CocoBox]]] = {}
             for one in data["annotations"]:
-                objects = found.setdefault(f"{one['image_id']:012d}", {})
+                objects = boxes.setdefault(f"{one['image_id']:012d}", {})
                 x, y, width, height = map(float, one["bbox"])
                 box = _CocoBox(x, y, width, height, sizes.get(one["image_id"]))
                 objects.setdefault(names[one["category_id"]], []).append(box)
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise BadInput(f"boxes: {self.boxes} is not a COCO instances file: {error!r}.") from None
-        return found
+        return boxes
 
     @cached_property
     def revision(self) -> str:

@@ -80,12 +80,12 @@ def _verdict(judged: Sequence[Trust]) -> Finding:
     )
 
 
-def _ladder(found: Sequence[Trial]) -> Finding:
+def _ladder(trials: Sequence[Trial]) -> Finding:
     rows: list[tuple[Scalar, ...]] = []
     figures = []
     for ladder, rungs in (("swaps", SWAPS), ("noise", RUNGS)):
         drawn: dict[str, list[Series]] = {}
-        for trial in found:
+        for trial in trials:
             placed = order(trial, rungs)
             if placed is None:
                 continue
@@ -116,15 +116,15 @@ def _ladder(found: Sequence[Trial]) -> Finding:
     )  # fmt: skip
 
 
-def _fooled(found: Sequence[Trial]) -> Finding:
+def _fooled(trials: Sequence[Trial]) -> Finding:
     """Where everything that is not on the ladder stands between noise and the oracle."""
-    others = sorted({name for trial in found for name in trial.table.columns} - {*RUNGS, *SWAPS})
+    others = sorted({name for trial in trials for name in trial.table.columns} - {*RUNGS, *SWAPS})
     names = tuple(_short(name) for name in others)
-    ways = [tuple(None if np.isnan(way := trial.way(name)) else way for name in others) for trial in found]
-    rows = tuple((trial.metric, trial.model, *way) for trial, way in zip(found, ways, strict=True))
+    ways = [tuple(None if np.isnan(way := trial.way(name)) else way for name in others) for trial in trials]
+    rows = tuple((trial.metric, trial.model, *way) for trial, way in zip(trials, ways, strict=True))
     figure = Figure(
         "Between noise (0) and the oracle (1)", "grid", "explanation", "metric",
-        tuple(Series(f"{t.metric} · {t.model}", names, way) for t, way in zip(found, ways, strict=True)),
+        tuple(Series(f"{t.metric} · {t.model}", names, way) for t, way in zip(trials, ways, strict=True)),
         note="1 or more: the metric takes this for the truth. 0 or less: for noise.",
     )  # fmt: skip
     return Finding(
@@ -135,11 +135,11 @@ def _fooled(found: Sequence[Trial]) -> Finding:
     )  # fmt: skip
 
 
-def _models(found: Sequence[Trial]) -> Finding:
+def _models(trials: Sequence[Trial]) -> Finding:
     """The oracle against noise on every model: where a metric sees nothing, or sees it backwards."""
-    models = sorted({trial.model for trial in found})
-    metrics = list(dict.fromkeys(trial.metric for trial in found))
-    effect = {(trial.metric, trial.model): trial.effect for trial in found}
+    models = sorted({trial.model for trial in trials})
+    metrics = list(dict.fromkeys(trial.metric for trial in trials))
+    effect = {(trial.metric, trial.model): trial.effect for trial in trials}
     effects = {metric: tuple(effect.get((metric, model)) for model in models) for metric in metrics}
     rows = tuple((metric, *values) for metric, values in effects.items())
     return Finding(

@@ -72,11 +72,11 @@ class Audit:
         return (*(reading.card for reading in _READ), *self._synergy.scores)
 
     def score(self, session: Session, attributions: Sequence[Attribution]) -> Mapping[str, Outcomes]:
-        found: dict[str, Outcomes] = {}
+        outcomes: dict[str, Outcomes] = {}
         for reading in _READ:
             truths = [reading.truth(sample, session.model.mechanism) for sample in session.samples]
-            found[reading.card.name] = pair(attributions, reading.part, truths.__getitem__).score(reading.metric)
-        return {**found, **self._synergy.score(session, attributions)}
+            outcomes[reading.card.name] = pair(attributions, reading.part, truths.__getitem__).score(reading.metric)
+        return {**outcomes, **self._synergy.score(session, attributions)}
 
     def findings(self, run: Run) -> list[Finding]:
         from karat.protocols.audit.findings import findings  # pandas and SciPy: `karat ls` need not wait for them

@@ -58,15 +58,15 @@ class Trust:
 def trust(trials: Sequence[Trial]) -> Trust:
     """One metric, over all its trials."""
     orders, mass = (
-        [found for trial in trials if (found := order(trial, rungs)) is not None] for rungs in (SWAPS, RUNGS)
+        [ordered for trial in trials if (ordered := order(trial, rungs)) is not None] for rungs in (SWAPS, RUNGS)
     )
-    sees = [found.sees for found in orders]
+    sees = [ordered.sees for ordered in orders]
     signs = {trial.model: sign(trial, ORACLE, RANDOM) for trial in trials}
     fooled = [name for name in BLIND if any(sign(trial, name, HALF_TRUE) == 1 for trial in trials)]
     return Trust(
         trials[0].metric,
-        min(orders, key=lambda found: found.tau) if orders else None,
-        min(mass, key=lambda found: found.tau) if mass else None,
+        min(orders, key=lambda ordered: ordered.tau) if orders else None,
+        min(mass, key=lambda ordered: ordered.tau) if mass else None,
         None if not sees or None in sees else max(level for level in sees if level is not None),
         tuple(trial.model for trial in trials),
         tuple(model for model, sign in signs.items() if sign == 0),
@@ -90,5 +90,5 @@ def sign(trial: Trial, better: str, worse: str) -> int | None:
     if np.ptp(gap) < 1e-12:  # the same for all: no interval needed
         return 0 if abs(gap[0]) < 1e-12 else int(np.sign(gap[0]))
     rng = generator(0, f"{trial.model}/{trial.metric}", f"audit/{better}/{worse}")
-    found = bootstrap_mean(gap, rng=rng, resamples=1000)
-    return 1 if found.low > 0 else -1 if found.high < 0 else 0
+    mean_gap = bootstrap_mean(gap, rng=rng, resamples=1000)
+    return 1 if mean_gap.low > 0 else -1 if mean_gap.high < 0 else 0
