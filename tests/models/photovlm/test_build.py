@@ -91,7 +91,7 @@ def test_every_region_survives_preprocessing():
 
 
 def test_words_are_tokens_of_their_own_whatever_their_case():
-    tokenizer = build.make_tokenizer()
+    tokenizer = build.make_processor().tokenizer
     assert tokenizer.tokenize("Kindly answer: is this a cat?") == tokens_of("kindly answer: is this a cat?")
     known = set(vocabulary())
     for text in [*(sample.text for sample in SAMPLES), *map(presence_question, COCO), *map(counting_question, COCO)]:

@@ -20,6 +20,20 @@ KINDS: tuple[Kind, ...] = ("plain", "probe", "swap", "move")
 PER_ORIGIN = {"plain": 1, "probe": 4, "swap": 1}
 
 
+def per_pair(kinds: Sequence[str]) -> int:
+    """Samples that every pair has, where nothing moves."""
+    return sum(PER_ORIGIN[kind] for kind in kinds)
+
+
+def load_variants(
+    pairs: Sequence[Pair], kinds: Sequence[str], folder: str | None, start: int, stop: int
+) -> list[Sample]:
+    """Samples start to stop of a dataset in which every pair has the same number of variants."""
+    each = per_pair(kinds)
+    made = {i: variants(pairs[i], kinds, folder) for i in range(start // each, -(-stop // each))}
+    return [made[i // each][i % each] for i in range(start, stop)]
+
+
 def check_kinds(kinds: Sequence[str]) -> None:
     unknown = [kind for kind in kinds if kind not in KINDS]
     if unknown or not kinds or len(set(kinds)) < len(kinds):

@@ -16,7 +16,7 @@ from annotated_types import Ge
 
 from karat.datasets.arrays import file_hash
 from karat.datasets.spatial.coco import Picture, balanced, pairs_in, read_json
-from karat.datasets.spatial.interventions import PER_ORIGIN, check_kinds, variants
+from karat.datasets.spatial.interventions import check_kinds, load_variants, per_pair
 from karat.datasets.spatial.pair import Pair, Thing, find_picture
 from karat.kernel.card import Card
 from karat.kernel.errors import BadInput
@@ -111,14 +111,8 @@ class VGSpatial:
             raise BadInput(f"{self.objects} has no clear pair for every relation (images: {self.images}).")
         return chosen
 
-    @property
-    def _per_pair(self) -> int:
-        return sum(PER_ORIGIN[kind] for kind in self.kinds)
-
     def __len__(self) -> int:
-        return len(self.pairs) * self._per_pair
+        return len(self.pairs) * per_pair(self.kinds)
 
     def load(self, start: int, stop: int) -> list[Sample]:
-        each = self._per_pair
-        made = {i: variants(self.pairs[i], self.kinds, self.images) for i in range(start // each, -(-stop // each))}
-        return [made[i // each][i % each] for i in range(start, stop)]
+        return load_variants(self.pairs, self.kinds, self.images, start, stop)

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Literal
 from karat.datasets.arrays import file_hash
 from karat.datasets.safe_read import read_packed
 from karat.datasets.spatial.coco import Picture, largest, read_instances
-from karat.datasets.spatial.interventions import PER_ORIGIN, check_kinds, variants
+from karat.datasets.spatial.interventions import check_kinds, load_variants, per_pair
 from karat.datasets.spatial.pair import Pair, find_picture
 from karat.kernel.card import Card
 from karat.kernel.errors import BadInput
@@ -188,28 +188,20 @@ class Vsr:
     def pairs(self) -> list[Pair]:
         """Statements whose picture is annotated (and, where `images` is given, at hand) with two boxes apart."""
         boxes = {name: one for path in (self.instances, *self.also) for name, one in read_instances(path).items()}
-        found = [
+        matched = [
             pair
             for split in self.splits
             for one in read_statements(self.statements, split)
             if one.picture in boxes and (pair := _pair(one, boxes[one.picture], SETS[self.relations])) is not None
         ]
         if self.images is not None:
-            found = [pair for pair in found if find_picture(self.images, pair.picture) is not None]
-        if not found:
+            matched = [pair for pair in matched if find_picture(self.images, pair.picture) is not None]
+        if not matched:
             raise BadInput(f"no statement of {self.statements} has both boxes in {self.instances}.")
-        return found
-
-    @property
-    def _per_pair(self) -> int:
-        return sum(PER_ORIGIN[kind] for kind in self.kinds)
+        return matched
 
     def __len__(self) -> int:
-        return len(self.pairs) * self._per_pair
+        return len(self.pairs) * per_pair(self.kinds)
 
     def load(self, start: int, stop: int) -> list[Sample]:
-        made = {
-            i: variants(self.pairs[i], self.kinds, self.images)
-            for i in range(start // self._per_pair, -(-stop // self._per_pair))
-        }
-        return [made[i // self._per_pair][i % self._per_pair] for i in range(start, stop)]
+        return load_variants(self.pairs, self.kinds, self.images, start, stop)

@@ -18,21 +18,13 @@ from karat.datasets.grid.render import glyphs
 from karat.datasets.grid.scenes import answers
 from karat.datasets.grid.world import World
 from karat.models.gridnet.vocabulary import words
+from karat.models.small_llava import llava_processor, word_tokenizer
 
 GRID, PATCH, SIDE = 6, 16, 96
 VISION_WIDTH, VISION_LAYERS = 96, 1
 WIDTH, LAYERS, HEADS, HEAD, HIDDEN = 128, 6, 4, 48, 192
 ROPE = 1e8  # most of a head turns so slowly that words find cells by what they show, however far they stand
 SPECIAL = ("<pad>", "<unk>", "<s>", "</s>", "<image>")
-TEMPLATE = (
-    "{% for message in messages %}"
-    "{{ 'USER: ' if message['role'] == 'user' else 'ASSISTANT: ' }}"
-    "{% for part in message['content'] %}"
-    "{{ '<image>\n' if part['type'] == 'image' else part['text'] + ' ' }}"
-    "{% endfor %}"
-    "{% endfor %}"
-    "{% if add_generation_prompt %}{{ 'ASSISTANT:' }}{% endif %}"
-)
 
 
 def vocabulary() -> tuple[str, ...]:
@@ -41,47 +33,10 @@ def vocabulary() -> tuple[str, ...]:
     return tuple(dict.fromkeys((*SPECIAL, "USER", "ASSISTANT", ":", *spoken)))
 
 
-def make_tokenizer() -> Any:
-    """A word-level fast tokenizer: one token a word, punctuation apart, `<s>` in front."""
-    from tokenizers import Tokenizer, models, pre_tokenizers, processors
-    from transformers import PreTrainedTokenizerFast
-
-    numbers = {word: number for number, word in enumerate(vocabulary())}
-    core = Tokenizer(models.WordLevel(numbers, unk_token="<unk>"))
-    core.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Punctuation()])
-    core.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", numbers["<s>"])])
-    return PreTrainedTokenizerFast(
-        tokenizer_object=core,
-        pad_token="<pad>",
-        unk_token="<unk>",
-        bos_token="<s>",
-        eos_token="</s>",
-        additional_special_tokens=["<image>"],
-        extra_special_tokens={"image_token": "<image>"},
-        padding_side="left",
-        model_max_length=128,
-    )
-
-
 def make_processor() -> Any:
     """Images to 96 x 96 by antialiased bilinear scaling, values from -1 to 1; 36 image tokens for `<image>`."""
-    from transformers import CLIPImageProcessor, LlavaProcessor
-
-    scale = CLIPImageProcessor(
-        size={"height": SIDE, "width": SIDE},
-        resample=2,
-        do_center_crop=False,
-        image_mean=[0.5] * 3,
-        image_std=[0.5] * 3,
-    )
-    return LlavaProcessor(
-        image_processor=scale,
-        tokenizer=make_tokenizer(),
-        patch_size=PATCH,
-        vision_feature_select_strategy="default",
-        num_additional_image_tokens=1,
-        chat_template=TEMPLATE,
-    )
+    tokenizer = word_tokenizer(vocabulary(), longest=128)
+    return llava_processor(tokenizer, SIDE, PATCH, resample=2, mean=[0.5] * 3, std=[0.5] * 3)
 
 
 def make_model() -> Any:

@@ -19,6 +19,7 @@ from torch.nn import functional as F
 
 from karat.models.photovlm.vocabulary import vocabulary
 from karat.models.preprocessing import IMAGENET_MEAN, IMAGENET_STD
+from karat.models.small_llava import llava_processor, word_tokenizer
 
 GRID, PATCH, SIDE = 12, 16, 192
 VISION_WIDTH, VISION_LAYERS, VISION_HEADS = 192, 12, 3
@@ -26,59 +27,12 @@ READ = [3, 11]  # hidden states of the tower that the projector gets; 0 is the e
 WIDTH, LAYERS, HEADS, HIDDEN = 96, 3, 4, 192
 ROPE = 1e6  # heads turn slowly: words find places by what they show, however far they stand
 TOWER = "model.vision_tower."
-TEMPLATE = (
-    "{% for message in messages %}"
-    "{{ 'USER: ' if message['role'] == 'user' else 'ASSISTANT: ' }}"
-    "{% for part in message['content'] %}"
-    "{{ '<image>\n' if part['type'] == 'image' else part['text'] + ' ' }}"
-    "{% endfor %}"
-    "{% endfor %}"
-    "{% if add_generation_prompt %}{{ 'ASSISTANT:' }}{% endif %}"
-)
-
-
-def make_tokenizer() -> Any:
-    """A word-level fast tokenizer: lower case, one token a word, punctuation apart, `<s>` in front."""
-    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
-    from transformers import PreTrainedTokenizerFast
-
-    numbers = {word: number for number, word in enumerate(vocabulary())}
-    core = Tokenizer(models.WordLevel(numbers, unk_token="<unk>"))
-    core.normalizer = normalizers.Lowercase()
-    core.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Punctuation()])
-    core.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", numbers["<s>"])])
-    return PreTrainedTokenizerFast(
-        tokenizer_object=core,
-        pad_token="<pad>",
-        unk_token="<unk>",
-        bos_token="<s>",
-        eos_token="</s>",
-        additional_special_tokens=["<image>"],
-        extra_special_tokens={"image_token": "<image>"},
-        padding_side="left",
-        model_max_length=256,
-    )
 
 
 def make_processor() -> Any:
     """Whole images to 192 × 192, never cropped; ImageNet's mean and standard deviation."""
-    from transformers import CLIPImageProcessor, LlavaProcessor
-
-    scale = CLIPImageProcessor(
-        size={"height": SIDE, "width": SIDE},
-        resample=3,
-        do_center_crop=False,
-        image_mean=list(IMAGENET_MEAN),
-        image_std=list(IMAGENET_STD),
-    )
-    return LlavaProcessor(
-        image_processor=scale,
-        tokenizer=make_tokenizer(),
-        patch_size=PATCH,
-        vision_feature_select_strategy="default",
-        num_additional_image_tokens=1,
-        chat_template=TEMPLATE,
-    )
+    tokenizer = word_tokenizer(vocabulary(), longest=256, lowercase=True)
+    return llava_processor(tokenizer, SIDE, PATCH, resample=3, mean=IMAGENET_MEAN, std=IMAGENET_STD)
 
 
 def make_model(tower: Mapping[str, Tensor] | None = None) -> Any:
