@@ -101,7 +101,7 @@ def test_what_is_missing_is_said_before_loading(folder: Path, tmp_path: Path, mo
     (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
     (tmp_path / "model-00001-of-00002.safetensors").write_bytes(b"x")
     assert "lacks model-00002-of-00002.safetensors" in missing(str(tmp_path))[0]
-    monkeypatch.setattr(checking, "_free_bytes", lambda: 1000)
+    monkeypatch.setattr(checking, "free_bytes", lambda: 1000)
     [said] = missing(str(folder))
     assert "GB are free: use --set dtype=bfloat16" in said
     with pytest.raises(BadInput, match="GB are free"):

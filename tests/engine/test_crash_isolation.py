@@ -7,7 +7,7 @@ import toys
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from karat.engine.crash_isolation import TRIES, Care, Place, Trial
+from karat.engine.crash_isolation import TRIES, Care, Step, Trial
 from karat.engine.plan import plan
 from karat.kernel.spec import Spec
 
@@ -26,7 +26,7 @@ def test_pieces_cover_a_batch_in_order_and_the_lost_stand_alone(
 
 
 def test_the_first_death_is_taken_for_bad_luck() -> None:
-    place = Place("explain", 0, 2, JOB.cells[0].id)
+    place = Step("explain", 0, 2, JOB.cells[0].id)
     [again] = Trial(JOB).died(place, "signal 9")
     assert again.job == JOB
     assert again.care == Care()
@@ -34,7 +34,7 @@ def test_the_first_death_is_taken_for_bad_luck() -> None:
 
 def test_a_second_death_at_the_same_place_parts_the_cells_and_suspects_only_the_guilty_one() -> None:
     guilty, innocent = JOB.cells
-    place = Place("explain", 4, 6, guilty.id)
+    place = Step("explain", 4, 6, guilty.id)
     [again] = Trial(JOB).died(place, "signal 9")
     first, second = again.died(place, "signal 9")
     assert first.job.cells == (guilty,)
@@ -44,14 +44,14 @@ def test_a_second_death_at_the_same_place_parts_the_cells_and_suspects_only_the_
 
 
 def test_deaths_at_different_places_are_counted_apart() -> None:
-    [trial] = Trial(JOB).died(Place("explain", 0, 2, JOB.cells[0].id), "x")
-    [trial] = trial.died(Place("explain", 2, 4, JOB.cells[0].id), "x")
+    [trial] = Trial(JOB).died(Step("explain", 0, 2, JOB.cells[0].id), "x")
+    [trial] = trial.died(Step("explain", 2, 4, JOB.cells[0].id), "x")
     assert trial.care == Care()
 
 
 def test_a_sample_that_kills_alone_is_lost_and_says_how_often_it_was_tried() -> None:
     trial = Trial(JOB)
-    place = Place("explain", 3, 4, JOB.cells[0].id)
+    place = Step("explain", 3, 4, JOB.cells[0].id)
     for _ in range(TRIES):
         trial = trial.died(place, "its process died (signal 9)")[0]
     assert trial.care.lost(3) == "its process died (signal 9), each of 2 times this sample was tried alone"
@@ -61,18 +61,18 @@ def test_a_sample_that_kills_alone_is_lost_and_says_how_often_it_was_tried() -> 
 def test_reading_is_taken_apart_too() -> None:
     trial = Trial(JOB)
     for _ in range(TRIES):
-        trial = trial.died(Place("read", 0, 8), "x")[0]
+        trial = trial.died(Step("read", 0, 8), "x")[0]
     assert trial.care.read_alone
     for _ in range(TRIES):
-        trial = trial.died(Place("read", 5, 6), "x")[0]
+        trial = trial.died(Step("read", 5, 6), "x")[0]
     assert list(trial.care.unreadable) == [5]
 
 
 @pytest.mark.parametrize(
     ("whole", "alone"),
-    [(Place("explain", 4, 6), Place("explain", 5, 6)), (Place("read", 0, 8), Place("read", 5, 6))],
+    [(Step("explain", 4, 6), Step("explain", 5, 6)), (Step("read", 0, 8), Step("read", 5, 6))],
 )
-def test_a_sample_that_kills_whoever_touches_it_is_found_once_for_all_cells(whole: Place, alone: Place) -> None:
+def test_a_sample_that_kills_whoever_touches_it_is_found_once_for_all_cells(whole: Step, alone: Step) -> None:
     """Four deaths, however many explainers there are: docs/concepts/faults.md says so."""
     assert len(JOB.cells) > 1
     [trial] = [Trial(JOB)]

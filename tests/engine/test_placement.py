@@ -14,7 +14,9 @@ import yaml
 
 from karat.cli.run import run
 from karat.engine.executors.job import Report
-from karat.engine.executors.ray import _anywhere, _Driver, _Slot, resources, room, shares
+from karat.engine.executors.ray import room
+from karat.engine.executors.ray_driver import Driver, Slot, _anywhere
+from karat.engine.executors.ray_resources import resources, shares
 from karat.engine.plan import Plan, plan
 from karat.engine.run import run as carry_out
 from karat.kernel.errors import BadInput
@@ -23,16 +25,16 @@ from karat.results.files import PlaceFailed
 from karat.results.store import Store
 
 
-def driver(planned: Plan, nodes: str, tmp_path: Path) -> _Driver:
+def driver(planned: Plan, nodes: str, tmp_path: Path) -> Driver:
     """With an idle actor on every node named (twice: two of them)."""
-    made = _Driver(None, planned, planned.grid, Store(tmp_path), None, 2)
-    method = SimpleNamespace(remote=lambda job, number: job)
-    actor = SimpleNamespace(run=method, run_carefully=method)
-    made.slots = [_Slot(actor, 0, None, node) for node in nodes]
+    made = Driver(None, planned, planned.grid, Store(tmp_path), None, 2)
+    method = SimpleNamespace(remote=lambda job, number, care, watched: job)
+    actor = SimpleNamespace(run=method)
+    made.slots = [Slot(actor, 0, None, node) for node in nodes]
     return made
 
 
-def played(made: _Driver) -> list[tuple[str, int]]:
+def played(made: Driver) -> list[tuple[str, int]]:
     """Every job handed out and finished, round by round: (node, model) of each."""
     order = []
     while any(made.waiting.values()):
@@ -103,7 +105,7 @@ def test_a_cluster_has_room_for_the_rarest_kind(monkeypatch: pytest.MonkeyPatch)
 def test_a_dry_run_asks_the_cluster_how_many_workers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("karat.engine.executors.ray.room", lambda planned, address: 37)
+    monkeypatch.setattr("karat.engine.executors.ray.room", lambda planned, address, per_device: 37)
     spec = tmp_path / "spec.yaml"
     spec.write_text(yaml.safe_dump(toys.spec(datasets=[{"name": "toys:Squares", "n": 400}])))
     carry_out(Spec.parse(toys.spec()), tmp_path / "part", workers=0)
@@ -113,7 +115,7 @@ def test_a_dry_run_asks_the_cluster_how_many_workers(
 
 def test_models_that_hold_other_resources_have_actors_of_their_own(tmp_path: Path) -> None:
     planned = plan(Spec.parse(toys.spec(models=["toys:Toy", {"name": "toys:Hungry", "weights": "b"}])))
-    made = _Driver(None, planned, planned.grid, Store(tmp_path), None, 2)
+    made = Driver(None, planned, planned.grid, Store(tmp_path), None, 2)
     held = [dict(kind) for kind in made.kinds]
     assert [held[made.kind_of[m]] for m in (0, 1)] == [resources(recipe) for recipe in planned.models]
     assert made.kind_of[0] > made.kind_of[1]  # the one that wants GPUs is placed before the cores are taken
@@ -131,7 +133,7 @@ def test_a_node_that_takes_many_starting_actors_down_is_no_fault_of_the_cluster(
     assert made.slots == []
     for again in range(2):  # but where nothing ever starts, the run ends with a line that says so
         now[0] += 10
-        made.slots = [_Slot(SimpleNamespace(), 0, None, "a")]
+        made.slots = [Slot(SimpleNamespace(), 0, None, "a")]
         if again:
             with pytest.raises(BadInput, match="workers do not start"):
                 list(made._lost(made.slots[0], "no karat here"))
@@ -140,14 +142,14 @@ def test_a_node_that_takes_many_starting_actors_down_is_no_fault_of_the_cluster(
     made.worked = True  # where others have worked, they go on
     made.failed_starts = 2
     now[0] += 10
-    made.slots = [_Slot(SimpleNamespace(), 0, None, "a")]
+    made.slots = [Slot(SimpleNamespace(), 0, None, "a")]
     [said] = made._lost(made.slots[0], "no karat here")
     assert said.kind == "warning"
     assert "workers do not start" in said.value
     assert made.resting > now[0]
 
 
-def heard(made: _Driver, slot: _Slot, answer: object) -> list[Report]:
+def heard(made: Driver, slot: Slot, answer: object) -> list[Report]:
     """What the driver makes of an answer to the question that a slot is waiting for."""
     made.ray = SimpleNamespace(
         get=lambda ref: answer, kill=lambda actor: None, exceptions=SimpleNamespace(RayError=OSError)
@@ -157,7 +159,7 @@ def heard(made: _Driver, slot: _Slot, answer: object) -> list[Report]:
 
 def test_a_badly_set_up_node_ends_a_run_only_where_none_works(tmp_path: Path) -> None:
     made = driver(two_models(32), "", tmp_path)
-    first, second = made.slots = [_Slot(SimpleNamespace(), 0, object()) for _ in range(2)]
+    first, second = made.slots = [Slot(SimpleNamespace(), 0, object()) for _ in range(2)]
     assert heard(made, first, ("a", "on a the spec means other cells")) == []  # the other has not answered yet
     with pytest.raises(BadInput, match="on a the spec means other cells"):
         heard(made, second, ("b", "on b the spec means other cells"))
@@ -166,7 +168,7 @@ def test_a_badly_set_up_node_ends_a_run_only_where_none_works(tmp_path: Path) ->
 @pytest.mark.parametrize("good_first", [True, False])
 def test_a_badly_set_up_node_is_left_out_whoever_answers_first(good_first: bool, tmp_path: Path) -> None:
     made = driver(two_models(32), "", tmp_path)
-    good, bad = made.slots = [_Slot(SimpleNamespace(), 0, object()) for _ in range(2)]
+    good, bad = made.slots = [Slot(SimpleNamespace(), 0, object()) for _ in range(2)]
     answers = [(good, ("a", "")), (bad, ("b", "on b the spec means other cells"))]
     said = [
         report for slot, answer in (answers if good_first else answers[::-1]) for report in heard(made, slot, answer)
@@ -175,7 +177,7 @@ def test_a_badly_set_up_node_is_left_out_whoever_answers_first(good_first: bool,
         ("warning", "a node is left out: on b the spec means other cells")
     ]
     assert made.slots == [good]
-    assert made.avoided == {"b"}
+    assert made.avoided == {(0, "b")}
 
 
 def test_a_node_that_was_left_out_gets_no_actor(tmp_path: Path) -> None:
@@ -189,7 +191,7 @@ def test_a_node_that_was_left_out_gets_no_actor(tmp_path: Path) -> None:
 
     nodes = [{"NodeID": name, "Alive": True, "Resources": {"CPU": 2.0}} for name in "abc"]
     made.ray = SimpleNamespace(nodes=lambda: nodes, remote=lambda **_: lambda _: Remote())
-    made.avoided = {"b", "c"}
+    made.avoided = {(0, "b"), (0, "c")}
     made._grow()
     assert len(made.slots) == 2
     assert [options["label_selector"] for options in asked] == [{"ray.io/node-id": "!in(b,c)"}] * 2  # Ray trims nothing
@@ -227,7 +229,7 @@ def test_waiting_for_a_node_is_said_once(tmp_path: Path, monkeypatch: pytest.Mon
 def test_actors_that_nothing_starts_are_said_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With `--workers` actors are asked for, room or not: they may wait for a node as well."""
     made = driver(two_models(4), "", tmp_path)
-    made.slots = [_Slot(SimpleNamespace(), 0, object())]
+    made.slots = [Slot(SimpleNamespace(), 0, object())]
     made.looked = made.heard = time.monotonic()
     asked: list[object] = []
 
@@ -248,12 +250,12 @@ def test_a_place_that_fails_is_tried_again_and_ends_the_run_only_then(tmp_path: 
     for _ in range(2):
         made._hand_out()
         job = made.slots[0].task.job  # type: ignore[union-attr]  handed out just now
-        said += [report.kind for report in made._ended(made.slots[0], [], [(job, "unstored", "cannot write")])]
+        said += [report.kind for report in made._ended(made.slots[0], [], "unstored", "cannot write")]
         made.waiting = {job.model: made.waiting[job.model]}
     assert said == ["retry", "retry"]
     made._hand_out()
     with pytest.raises(PlaceFailed, match="cannot write"):
-        list(made._ended(made.slots[0], [], [(job, "unstored", "cannot write")]))
+        list(made._ended(made.slots[0], [], "unstored", "cannot write"))
 
 
 def test_actors_get_a_place_that_means_the_same_everywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

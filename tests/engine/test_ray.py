@@ -21,6 +21,7 @@ import toys
 import yaml
 from faulty import INJECTED
 
+from karat.engine.crash_isolation import Care
 from karat.engine.plan import plan
 from karat.engine.run import run
 from karat.engine.status import status
@@ -207,7 +208,8 @@ def test_a_poisonous_sample_fails_alone(nodes: Nodes, tmp_path: Path) -> None:
     scores = load_run(out).scores()
     lost = scores[scores.status == "failure"]
     assert set(zip(lost.explainer, lost["sample"], strict=True)) == {("toys/poisoned", "square-5")}
-    assert lost.reason.str.startswith("its process died (signal 9), each of 2 times").all()
+    assert lost.reason.str.startswith("its worker was lost (").all()
+    assert lost.reason.str.endswith("each of 2 times this sample was tried alone").all()
     assert len(scores) == 100
     INJECTED["samples that kill their process on a Ray cluster"] += 1
 
@@ -232,7 +234,7 @@ def test_what_the_cluster_cannot_do_is_one_line(nodes: Nodes, tmp_path: Path) ->
 
 
 def test_resources_are_what_a_recipe_declares() -> None:
-    from karat.engine.executors.ray import resources
+    from karat.engine.executors.ray_resources import resources
     from karat.models import recipe
 
     assert resources(toys.Toy()) == {"CPU": 1.0}
@@ -242,7 +244,7 @@ def test_resources_are_what_a_recipe_declares() -> None:
 
 def test_an_actor_refuses_cells_that_are_not_the_drivers(tmp_path: Path) -> None:
     pytest.importorskip("ray")
-    from karat.engine.executors.ray import Actor
+    from karat.engine.executors.ray_actor import Actor
     from karat.results.store import Store
 
     spec = Spec.parse(toys.spec())
@@ -255,13 +257,13 @@ def test_an_actor_refuses_cells_that_are_not_the_drivers(tmp_path: Path) -> None
 
 
 def test_an_actor_says_which_job_its_progress_is_of(tmp_path: Path) -> None:
-    from karat.engine.executors.ray import Actor
+    from karat.engine.executors.ray_actor import Actor
     from karat.results.store import Store
 
     spec = Spec.parse(toys.spec())
     actor = Actor(spec.plain(), Store(tmp_path), [], [])
     actor.refusal()  # plans
-    ticks, [(_, kind, _)] = actor.run(plan(spec).grid[0], 7)
+    ticks, kind, _ = actor.run(plan(spec).grid[0], 7, Care(), watched=False)
     assert kind == "done"
     assert actor.progress() == (7, ticks)
 

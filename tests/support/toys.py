@@ -98,6 +98,35 @@ class Hungry(Toy):
 
 
 @dataclass(frozen=True)
+class OnGpu(Toy):
+    """A toy for GPUs that nobody has. It answers with what its process was shown, and whether torch came before it.
+
+    `breaks` names a folder: a file in it called after a GPU is a GPU that fails while a model is loaded, and the word
+    in it how often.
+    """
+
+    device: str = "cuda"
+    gpus: float | None = None
+    gigabytes: float = 0.0
+    breaks: str = ""
+    card: ClassVar[Card] = Card("toys/on_gpu", "says which GPU it has", "model")
+
+    def weights_bytes(self) -> int | None:
+        return round(self.gigabytes * 2**30) or None
+
+    def load(self) -> ToyModel:
+        sees = os.environ.get("CUDA_VISIBLE_DEVICES", "all")
+        broken = Path(self.breaks) / f"gpu-{sees}"
+        if self.breaks and broken.exists():
+            left = int(broken.read_text()) - 1
+            broken.write_text(str(left)) if left else broken.unlink()
+            raise RuntimeError("CUDA error: no CUDA-capable device is detected")
+        if self.breaks:
+            (Path(self.breaks) / f"loaded-{sees}-{os.getpid()}").touch()
+        return ToyModel(self.label)
+
+
+@dataclass(frozen=True)
 class Noise:
     """Seeded noise, a little slow if asked."""
 

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from karat.kernel.roles import Model
     from karat.kernel.sample import Sample
 
+_MANY = 10**6  # jobs: as many workers as there are places for
+
 
 def check(
     spec: Annotated[str | None, typer.Argument(help="A YAML file, or the name of a shipped spec.")] = None,
@@ -53,6 +55,8 @@ def check(
     from PIL import Image as Pillow
 
     from karat.engine.check import check_model, grid_picture
+    from karat.engine.inventory import Inventory
+    from karat.engine.places import accelerated, place
     from karat.kernel.roles import DescribesInput, plays
     from karat.models import recipe
 
@@ -66,7 +70,8 @@ def check(
     if checked.grid is not None:
         Pillow.fromarray(grid_picture(sample.image, checked)).save(picture)
     origin = recipe(str(model), **parameters)
-    _show(loaded, sample, checked, picture, origin.sees() if plays(origin, DescribesInput) else None)
+    placed = place({0: origin}, Inventory.here(accelerated([origin])), {0: _MANY})
+    _show(loaded, sample, checked, picture, placed.says[0], origin.sees() if plays(origin, DescribesInput) else None)
     if laws:
         _try_laws(loaded, sample, checked.answer)
 
@@ -80,7 +85,7 @@ def _check_spec(spec: str, settings: list[str]) -> None:
 
     wanted = read_spec(spec_path(spec), settings)
     planned = plan(wanted)
-    show_plan(planned, str(RUNS / wanted.name), None)
+    show_plan(planned, str(RUNS / wanted.name))
     for recipe in planned.models:
         name = recipe.label
         if plays(recipe, DescribesInput):
@@ -102,11 +107,12 @@ def _try_laws(model: Model, sample: Sample, answer: str) -> None:
         raise BadInput(f"{len(broken)} of {len(found)} laws do not hold for {model.name!r}: do not trust its numbers.")
 
 
-def _show(model: Model, sample: Sample, checked: Checked, picture: Path, seen: str | None) -> None:
+def _show(model: Model, sample: Sample, checked: Checked, picture: Path, places: str, sees: str | None) -> None:
     rows = [["model", f"{model.name} ({', '.join(sorted(model.capabilities))})"]]
     rows.append(["answer", f"{checked.answer!r}, probability {checked.probability:.4g}"])
-    if seen is not None:
-        rows.append(["sees", seen])
+    rows.append(["in a run", places])
+    if sees is not None:
+        rows.append(["sees", sees])
     if checked.pixels is not None:
         rows.append(["pixels", f"{checked.pixels[0]} × {checked.pixels[1]} of the {sample.size[0]} × {sample.size[1]}"])
     if checked.grid is not None:

@@ -31,8 +31,12 @@ def run(
     ] = False,
     workers: Annotated[
         int | None,
-        typer.Option(help="Worker processes; as many as there are cores (or room in the cluster) if not given."),
+        typer.Option(
+            help="Worker processes. If not given: one per GPU for a model with device: cuda, one for all GPUs with "
+            "device: auto, else as many as cores and memory allow (or the cluster has room for)."
+        ),
     ] = None,
+    per_device: Annotated[int | None, typer.Option(help="Workers that share one GPU; 1 if not given.")] = None,
     engine: Annotated[str, typer.Option(help="Where jobs run: local (this machine) or ray (a cluster).")] = "local",
     address: Annotated[
         str | None, typer.Option(help="The Ray cluster, host:port or auto; the one this machine is in if not given.")
@@ -75,17 +79,17 @@ def run(
     limits = [f"limit={limit}"] if limit is not None else []
     wanted = read_spec(spec_path(spec), [*(settings or []), *limits])
     where = out or str(RUNS / wanted.name)
-    check_workers(workers, engine)
+    check_workers(workers, engine, per_device)
     if dry_run:
         planned = plan(wanted, strict=False)
         if engine == "ray" and workers is None:
             from karat.engine.executors.ray import room
 
-            workers = room(planned, address)
-        show_plan(planned, where, workers)
+            workers = room(planned, address, per_device)
+        show_plan(planned, where, workers, per_device, engine == "local" and workers != 0)
         return
     finished = carry_out(
-        wanted, where, workers=workers, engine=engine, address=address, show=renderer(progress),
+        wanted, where, workers=workers, per_device=per_device, engine=engine, address=address, show=renderer(progress),
         fail_on_error=fail_on_error, until=None if until_settled is None else Settle(until_settled, settle_by),
     )  # fmt: skip
     if until_settled is not None and progress not in ("json", "none"):
@@ -109,10 +113,13 @@ def show_race(race: dict[str, Any]) -> None:
     typer.echo(f"{state} after {race['samples']} samples; {race['shards_unused']} shards were not needed", err=True)
 
 
-def show_plan(planned: Plan, where: str, workers: int | None) -> None:
-    """What a run would do: the grid, its cost, what is refused and why."""
+def show_plan(
+    planned: Plan, where: str, workers: int | None = None, per_device: int | None = None, local: bool = True
+) -> None:
+    """What a run would do: the grid, its cost, what is refused and why; on this machine, where its workers run."""
     from karat.engine.forecast import forecast
     from karat.engine.plan import missing_extras
+    from karat.engine.run import placement
     from karat.kernel.registry import label
     from karat.kernel.roles import FetchesWeights, plays
     from karat.results.run import Run
@@ -120,6 +127,15 @@ def show_plan(planned: Plan, where: str, workers: int | None) -> None:
 
     done = set(Run(Store(where)).cells()) & {cell.id for cell in planned.cells}
     jobs = planned.jobs(done)
+    problem, lines = "", ["one after the other"]
+    try:
+        if local and jobs:
+            placed = placement(planned, jobs, workers, per_device)
+            workers, lines = placed.workers, [*placed.says]
+        elif workers:
+            lines = [f"{workers} in the cluster"]
+    except BadInput as error:  # it may be meant for another machine
+        problem, lines = str(error), ["none could run on this machine"]
     print_table(
         ["what", "how many"],
         [
@@ -128,6 +144,7 @@ def show_plan(planned: Plan, where: str, workers: int | None) -> None:
             ["samples", ", ".join(f"{_size(planned, i)} of {label(d)}" for i, d in enumerate(planned.datasets))],
             ["cells", f"{len(planned.cells)}, {len(done)} of them done in {where}"],
             ["jobs to run", str(len(jobs))],
+            ["workers", "\n".join(lines)],
             ["forward passes to ask for", f"{planned.passes(jobs):,.0f}"],
             ["time", forecast(planned, jobs, where, workers)],
             ["scores per explanation", ", ".join(planned.metrics)],
@@ -138,6 +155,8 @@ def show_plan(planned: Plan, where: str, workers: int | None) -> None:
         typer.echo(f"not run: {refusal.model} × {refusal.explainer}: {refusal.reason}")
     for text in (*missing_extras(planned), *planned.absent):
         typer.echo(f"missing: {text}")
+    if problem:
+        typer.echo(f"not on this machine: {problem}")
     for recipe in planned.models:
         name = recipe.label
         if plays(recipe, FetchesWeights) and (address := recipe.to_fetch()) is not None:

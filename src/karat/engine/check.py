@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
@@ -11,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from karat.engine.inventory import free_bytes
 from karat.kernel.errors import BadInput, CapabilityMissing, KaratError
 from karat.kernel.registry import registered
 from karat.kernel.roles import Model
@@ -18,10 +18,10 @@ from karat.kernel.sample import Sample
 from karat.kernel.typing import Image
 from karat.metrics.synergy import synergy_question
 from karat.models import load_model
+from karat.models.hub import DType, weights_bytes
 from karat.models.torch_model import TorchModel
 from karat.probe.session import Session
 
-_BYTES = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2}
 _SPARE = 1.2  # weights, and a fifth for what is computed with them
 
 
@@ -50,7 +50,7 @@ def check_model(
 
     `answer` is what the costs are measured on; by default the model's own.
     """
-    for problem in missing(source, str(parameters.get("dtype", "float32"))):
+    for problem in missing(source, parameters.get("dtype", "float32")):
         raise BadInput(problem)
     model = load_model(source, **parameters)
     sample = Sample("check", read_image(image) if isinstance(image, str | Path) else image, text)
@@ -64,7 +64,7 @@ def check_model(
     return model, sample, Checked(str(target), probability, *_tokens(session), works, refused, passes, seconds)
 
 
-def missing(source: str, dtype: str = "float32") -> list[str]:
+def missing(source: str, dtype: DType = "float32") -> list[str]:
     """What a directory lacks, or this machine: one sentence each. Nothing is loaded."""
     folder = Path(source)
     if not folder.is_dir():
@@ -82,9 +82,7 @@ def missing(source: str, dtype: str = "float32") -> list[str]:
             "only pickled weights (*.bin), which Karat does not load: convert them" if pickled else "no weights: fetch"
         )
         return [f"{source} has {why} *.safetensors with `hf download ID --local-dir {source}`."]
-    stored = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    kept = _BYTES.get(str(stored.get("dtype") or stored.get("torch_dtype") or "float32"), 4)
-    needed, free = _SPARE * sum(held.values()) * _BYTES.get(dtype, 4) / kept, _free_bytes()
+    needed, free = _SPARE * (weights_bytes(source, None, dtype) or 0), free_bytes()
     if free is not None and needed > free:
         return [
             f"{source} needs about {needed / 2**30:.1f} GB in {dtype}, {free / 2**30:.1f} GB are free: use "
@@ -168,18 +166,3 @@ def _cost(session: Session) -> tuple[int | None, float | None]:
     before, began = session.cost.passes.made, perf_counter()
     session.ask([(game, synergy_question(game, range(game.n_visual), range(game.n_text)))])
     return session.cost.passes.made - before, perf_counter() - began
-
-
-def _free_bytes() -> int | None:
-    """Memory that this machine has left; None where it does not say."""
-    try:
-        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") + _cached()
-    except (ValueError, OSError, AttributeError):
-        return None
-
-
-def _cached() -> int:
-    """File cache, which gives way to programs."""
-    listed = Path("/proc/meminfo")
-    lines = listed.read_text(encoding="utf-8").splitlines() if listed.is_file() else []
-    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("Cached:")), 0)

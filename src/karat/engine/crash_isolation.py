@@ -1,6 +1,6 @@
 """`Care`: how to go about a job that has killed its process, so that only the sample to blame is lost.
 
-A place (a batch, or one sample, under one explainer) that has killed its process `TRIES` times is taken apart; a single
+A step (a batch, or one sample, under one explainer) that has killed its process `TRIES` times is taken apart; a single
 sample that has is never touched again: its row is a Failure that says so.
 """
 
@@ -16,16 +16,16 @@ TRIES = 2
 
 
 @dataclass(frozen=True)
-class Place:
+class Step:
     """What a worker was about to do: read or explain samples [start, stop) of its job; `cell` where it is one's own."""
 
-    step: str  # read | explain
+    what: str  # read | explain
     start: int
     stop: int
     cell: str = ""
 
 
-Watch = Callable[[Place], None]  # told before every step, so that a death can be placed
+Watch = Callable[[Step], None]  # told before every step, so that a death can be placed
 
 
 @dataclass(frozen=True)
@@ -49,48 +49,49 @@ class Care:
         """Why a sample is not touched, or nothing."""
         return self.unreadable.get(at) or self.fatal.get(at) or ""
 
-    def after(self, place: Place, reason: str) -> Care:
-        """The care to take once a place has killed its process too often."""
+    def after(self, step: Step, reason: str) -> Care:
+        """The care to take once a step has killed its process too often."""
         said = f"{reason}, each of {TRIES} times this sample was tried alone"
-        if place.step == "read":
-            if place.stop - place.start > 1:
+        if step.what == "read":
+            if step.stop - step.start > 1:
                 return replace(self, read_alone=True)
-            return replace(self, unreadable={**self.unreadable, place.start: said})
-        if place.stop - place.start > 1:
-            return replace(self, alone=self.alone | {place.start})
-        return replace(self, fatal={**self.fatal, place.start: said})
+            return replace(self, unreadable={**self.unreadable, step.start: said})
+        if step.stop - step.start > 1:
+            return replace(self, alone=self.alone | {step.start})
+        return replace(self, fatal={**self.fatal, step.start: said})
 
 
 @dataclass(frozen=True)
 class Trial:
-    """A job, how carefully to go about it, and how often each place of it has killed its process."""
+    """A job, how carefully to go about it, and how often each step of it has killed its process."""
 
     job: Job
     care: Care = Care()
-    deaths: Mapping[Place | None, int] = field(default_factory=dict)
+    deaths: Mapping[Step | None, int] = field(default_factory=dict)
     errors: int = 0
 
     def raised(self, retries: int) -> list[Trial]:
         """What to try after an error that stopped the whole job (weights that cannot be loaded): the same again."""
         return [replace(self, errors=self.errors + 1)] if self.errors < retries else []
 
-    def died(self, place: Place | None, reason: str) -> list[Trial]:
-        """What to try next; nothing where the worker never got as far as a sample and there is no more to take apart.
+    def died(self, step: Step | None, reason: str, unplaced: int = TRIES) -> list[Trial]:
+        """What to try next; nothing where `unplaced` workers never got as far as a sample (or nobody knows how far):
+        there is nothing to take apart.
 
         Where one of several cells is to blame, the job falls apart into one for each, so that those that are well
         finish undisturbed. Reading a sample and asking the model about it is done for all of them together.
         """
-        deaths = {**self.deaths, place: self.deaths.get(place, 0) + 1}
-        if deaths[place] < TRIES:
+        deaths = {**self.deaths, step: self.deaths.get(step, 0) + 1}
+        if deaths[step] < (unplaced if step is None else TRIES):
             return [replace(self, deaths=deaths)]
-        if place is None:
+        if step is None:
             return []
-        careful = self.care.after(place, reason)
-        if len(self.job.cells) == 1 or not place.cell:
+        careful = self.care.after(step, reason)
+        if len(self.job.cells) == 1 or not step.cell:
             return [Trial(self.job, careful, deaths)]
         singles = []
         for explainer, cell in zip(self.job.explainers, self.job.cells, strict=True):
             alone = replace(self.job, explainers=(explainer,), cells=(cell,))
-            guilty = place.cell == cell.id
+            guilty = step.cell == cell.id
             singles.append(Trial(alone, careful if guilty else self.care, deaths if guilty else {}))
         return singles

@@ -176,6 +176,8 @@ def _tenths(event: Event) -> int:
 
 
 def _workers(event: Event) -> str:
+    if places := event.get("places"):
+        return "; ".join(places)
     return "as many workers as the cluster has room for" if event["workers"] is None else f"{event['workers']} workers"
 
 

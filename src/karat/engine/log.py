@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from karat.engine.events import Event, Renderer, stamp
@@ -37,10 +38,11 @@ class Log:
             self.store.append("events.jsonl", json.dumps(event, ensure_ascii=False))
         self.show(event)
 
-    def start(self, cells_done: int) -> None:
+    def start(self, cells_done: int, places: Sequence[str] = ()) -> None:
         self(
             "run_started", name=self.planned.spec.name, cells=len(self.planned.cells), cells_done=cells_done,
             jobs=len(self.jobs), workers=self.workers, pairs=self.progress.pairs, pairs_done=self.progress.pairs_done,
+            places=list(places),
         )  # fmt: skip
 
     def phase(self, text: str) -> None:

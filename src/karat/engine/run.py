@@ -6,7 +6,8 @@ import math
 import os
 import platform
 import sys
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,9 @@ from typing import Any
 from karat.engine.events import Renderer, Silent
 from karat.engine.executors.job import Report, in_process
 from karat.engine.executors.local import in_workers
+from karat.engine.inventory import Inventory
 from karat.engine.log import Log, title
+from karat.engine.places import Placement, accelerated, place
 from karat.engine.plan import Plan, missing_extras, plan
 from karat.engine.race import Settle, racing
 from karat.kernel.card import Card
@@ -48,22 +51,26 @@ def run(
     out: str | Path,
     *,
     workers: int | None = None,
+    per_device: int | None = None,
     engine: str = "local",
     address: str | None = None,
     show: Renderer | None = None,
     fail_on_error: float = 1.0,
     until: Settle | None = None,
+    inventory: Inventory | None = None,
 ) -> Run:
     """Run every cell that `out` (a directory, or an fsspec URL) does not hold yet and return the run.
 
-    `workers` defaults to the number of cores; 0 runs in this process. With `engine="ray"` jobs go to the Ray cluster at
-    `address`, and `workers` defaults to what it has room for. `fail_on_error` is the largest share of failed
-    rows that still counts as success (1.0: never fail, 0: any failure raises RunFailed). Rows are kept either way.
-    With `until`, samples are spent only until the order of the explainers is settled (see `karat.engine.race`).
+    Workers are placed by what the models need (see `karat.engine.places`); `workers` says how many instead, 0 being
+    this process alone, and `per_device` how many share a GPU. `inventory` is what there is, by default this machine.
+    With `engine="ray"` jobs go to the Ray cluster at `address`, and `workers` defaults to what it has room for.
+    `fail_on_error` is the largest share of failed rows that still counts as success (1.0: never fail, 0: any failure
+    raises RunFailed). Rows are kept either way. With `until`, samples are spent only until the order of the explainers
+    is settled (see `karat.engine.race`).
     """
     if engine not in ENGINES:
         raise BadInput(f"--engine {engine}: there are {' and '.join(ENGINES)}.")
-    check_workers(workers, engine)
+    check_workers(workers, engine, per_device)
     planned = plan(spec)
     if missing := missing_extras(planned):
         raise BadInput(" ".join(missing))
@@ -74,9 +81,10 @@ def run(
         finished = Run(store)
         done = set(finished.cells())
         jobs = planned.jobs(done)
+        placed = None if engine == "ray" or workers == 0 else placement(planned, jobs, workers, per_device, inventory)
+        chosen = workers if placed is None else placed.workers
         store.write_json("spec.json", spec.plain())
         store.write_json("manifest.json", _manifest(planned))
-        chosen = workers if engine == "ray" else _workers(workers, jobs)
         with show or Silent() as shown:
             log = Log(store, shown, planned, jobs, chosen, racing=until is not None)
             if caution:
@@ -86,10 +94,14 @@ def run(
                 store.remove(damaged)
             for refusal in planned.refusals:
                 log("warning", text=refusal.reason)
-            log.start(len(done & {cell.id for cell in planned.cells}))
+            log.start(len(done & {cell.id for cell in planned.cells}), placed.says if placed is not None else ())
 
             def execute(some: list[Job]) -> Iterator[Report]:
-                return _execute(engine, address, planned, some, store, chosen)
+                if engine == "ray":
+                    from karat.engine.executors.ray import in_ray
+
+                    return in_ray(planned, some, store, address=address, workers=workers, per_device=per_device)
+                return in_process(planned, some, store) if placed is None else in_workers(planned, some, store, placed)
 
             given_up = _follow(racing(planned, jobs, finished, until, execute) if until else execute(jobs), log)
             if not given_up:
@@ -100,16 +112,6 @@ def run(
     if fail_on_error < 1 or log.failures == log.rows > 0:  # else some rows have values: no need to read them all back
         _check_failures(finished, fail_on_error)
     return finished
-
-
-def _execute(
-    engine: str, address: str | None, planned: Plan, jobs: list[Job], store: Store, workers: int | None
-) -> Iterator[Report]:
-    if engine == "ray":
-        from karat.engine.executors.ray import in_ray
-
-        return in_ray(planned, jobs, store, address=address, workers=workers)
-    return in_workers(planned, jobs, store, workers) if workers else in_process(planned, jobs, store)
 
 
 def _conclude(planned: Plan, finished: Run, log: Log) -> None:
@@ -151,16 +153,27 @@ def _follow(reports: Iterator[Report], log: Log) -> list[str]:
     return given_up
 
 
-def check_workers(asked: int | None, engine: str = "local") -> None:
+def placement(
+    planned: Plan,
+    jobs: Sequence[Job],
+    workers: int | None = None,
+    per_device: int | None = None,
+    inventory: Inventory | None = None,
+) -> Placement:
+    """Where the workers of these jobs run on this machine, or on the one of `inventory`, and why there."""
+    counts = Counter(job.model for job in jobs)
+    models = {m: planned.models[m] for m in sorted(counts)}
+    there = inventory or Inventory.here(accelerated(list(models.values())))
+    return place(models, there, counts, workers, per_device)
+
+
+def check_workers(asked: int | None, engine: str = "local", per_device: int | None = None) -> None:
+    if per_device is not None and per_device < 1:
+        raise BadInput(f"--per-device is the number of workers that share a GPU, 1 or more; got {per_device}.")
     if asked is not None and asked < 0:
         raise BadInput(f"--workers must be 0 (in this process) or more; got {asked}.")
     if asked == 0 and engine == "ray":
         raise BadInput("--workers 0 is this process alone; with --engine ray say 1 or more, or nothing at all.")
-
-
-def _workers(asked: int | None, jobs: list[Job]) -> int:
-    wanted = (os.cpu_count() or 1) if asked is None else asked
-    return min(wanted, len(jobs))
 
 
 def _manifest(planned: Plan) -> dict[str, Any]:

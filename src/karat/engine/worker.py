@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from karat.engine.crash_isolation import Care, Place, Watch
+from karat.engine.crash_isolation import Care, Step, Watch
+from karat.engine.device_failure import reraise_device_failure
 from karat.engine.plan import Plan
 from karat.kernel.attribution import Attribution
 from karat.kernel.cell import Job
@@ -54,7 +55,7 @@ def run_job(
     plan: Plan,
     job: Job,
     tick: Tick = lambda explainer, samples, seconds: None,
-    watch: Watch = lambda place: None,
+    watch: Watch = lambda step: None,
     care: Care = Care(),  # noqa: B008  frozen
 ) -> ShardResult:
     """Explain and score. What raises becomes Failure rows with the reason; neighbours go on.
@@ -72,7 +73,7 @@ def run_job(
     answers: list[str | None] = []
     probabilities: list[float | None] = []
     for start, stop in _pieces(plan, samples, care):
-        watch(Place("explain", start, stop))
+        watch(Step("explain", start, stop))
         for asked in _asked(plan, model, samples[start:stop], samples, care.lost(start)):
             session = asked.session
             answers += asked.answers
@@ -84,7 +85,7 @@ def run_job(
                 if asked.problem:
                     parts.append(_Batch.failed(plan.protocol, session.samples, asked.problem))
                 else:
-                    watch(Place("explain", start, stop, cell.id))
+                    watch(Step("explain", start, stop, cell.id))
                     parts.append(_explain(plan, session, explainer, cell.explainer))
                 tick(e, len(session.samples), perf_counter() - began)
             for name, spent in session.cost.seconds.items():
@@ -106,7 +107,7 @@ def run_job(
 def _read(dataset: Dataset, job: Job, watch: Watch, care: Care) -> tuple[list[Sample], Care]:
     """The samples of a job. One that cannot be read is a stand-in, lost to every explainer with the reason."""
     if not care.read_alone:
-        watch(Place("read", 0, job.stop - job.start))
+        watch(Step("read", 0, job.stop - job.start))
         try:
             return list(dataset.load(job.start, job.stop)), care
         except Exception:  # one by one, then, to see which
@@ -115,7 +116,7 @@ def _read(dataset: Dataset, job: Job, watch: Watch, care: Care) -> tuple[list[Sa
     unreadable = dict(care.unreadable)
     for at in range(job.stop - job.start):
         if at not in unreadable:
-            watch(Place("read", at, at + 1))
+            watch(Step("read", at, at + 1))
             try:
                 samples += dataset.load(job.start + at, job.start + at + 1)
                 continue
@@ -162,6 +163,7 @@ def _asked(
     try:
         yield _Asked(session, session.answers, _finite(model.score(samples, session.targets)))
     except Exception as error:
+        reraise_device_failure(error)
         if len(samples) == 1:
             yield _Asked(session, [None], [None], f"model: {_say(error)}")
         else:
@@ -199,6 +201,7 @@ def _explain(plan: Plan, session: Session, explainer: Explainer[Session], name: 
         with session.cost.clock(f"score {name}"):
             return _Batch(dict(plan.protocol.score(session, attributions)), attributions)
     except Exception as error:
+        reraise_device_failure(error)
         if len(session.samples) == 1:
             return _Batch.failed(plan.protocol, session.samples, f"{explainer.card.name}: {_say(error)}")
     singles = [_explain(plan, session.only(i), explainer, name) for i in range(len(session.samples))]

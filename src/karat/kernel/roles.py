@@ -235,10 +235,23 @@ class KnowsMechanism(Protocol):
 
 
 class RunsOnDevice(Protocol):
-    """A recipe that says where its model computes: "cpu", "cuda", "cuda:1", or "auto" for all there is."""
+    """A recipe that says where its model computes: "cpu", "cuda", "cuda:1", "mps", or "auto" for all there is."""
 
     @property
     def device(self) -> str: ...
+
+
+class SpreadsOverGpus(Protocol):
+    """A recipe that says over how many GPUs one worker of its model is spread, or which share of one it takes."""
+
+    @property
+    def gpus(self) -> float | None: ...
+
+
+class Weighs(Protocol):
+    """A recipe that may know how much memory its weights take before they are loaded."""
+
+    def weights_bytes(self) -> int | None: ...
 
 
 class HoldsResources(Protocol):

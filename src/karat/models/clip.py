@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
+from annotated_types import Gt
 
 from karat.kernel.errors import BadInput, Faults, UnknownName
 from karat.kernel.sample import Sample
@@ -39,7 +40,8 @@ class ClipParameters:
         layer: What CAMs read; by default the first norm of the last block of the vision tower.
         hub_revision: The commit or tag of a hub id.
         dtype: Of its weights and of what is computed with them.
-        device: "cpu", "cuda", "cuda:1"; "auto" spreads the layers over what there is.
+        device: "cpu", "cuda", "cuda:1", "mps"; "auto" spreads the layers over the GPUs there are.
+        gpus: Over how many GPUs "auto" spreads one worker of a run; with "cuda" the share of one that a worker takes.
     """
 
     labels: tuple[str, ...] | str = ()
@@ -48,6 +50,7 @@ class ClipParameters:
     hub_revision: str | None = None
     dtype: DType = "float32"
     device: str = "cpu"
+    gpus: Annotated[float, Gt(0)] | None = field(default=None, metadata={"identity": False})
 
     def __post_init__(self) -> None:
         if "{}" not in self.prompt:

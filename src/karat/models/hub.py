@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +14,7 @@ from karat.kernel.errors import BadInput, ExtraMissing
 
 DType = Literal["float32", "bfloat16", "float16", "float64"]
 Quantisation = Literal["8bit", "4bit"]
+BYTES: dict[str, float] = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2, "8bit": 1, "4bit": 0.5}  # a number
 _GATED = ("gated", "401", "403", "restricted", "not authorized", "unauthorized")
 _ABSENT = ("not a local folder", "not a valid model identifier", "couldn't connect", "cannot find", "offline", "404")
 
@@ -88,6 +90,33 @@ def describe_preprocessing(source: str, revision: str | None = None) -> str:
     numbers = (", ".join(f"{value:.4g}" for value in values) for values in (processor.image_mean, processor.image_std))
     part = "the centre of the image" if cut else "the whole image"
     return "{} at {}×{}, mean {}, std {}".format(part, tall, size.get("width") or tall, *numbers)
+
+
+def local_folder(path: str, hub_revision: str | None = None) -> Path | None:
+    """The directory itself, or the one that a hub id was downloaded to; None where it is not on this machine."""
+    folder = Path(path)
+    if folder.is_dir():
+        return folder
+    if path.count("/") != 1 or importlib.util.find_spec("huggingface_hub") is None:
+        return None
+    from huggingface_hub import try_to_load_from_cache
+
+    config = try_to_load_from_cache(path, "config.json", revision=hub_revision)
+    return Path(config).parent if isinstance(config, str) else None
+
+
+def weights_bytes(
+    path: str, hub_revision: str | None, dtype: DType, quantised: Quantisation | None = None
+) -> int | None:
+    """Bytes that the weights of a directory, or of a downloaded hub id, take once they are loaded; None where they are
+    not on this machine."""
+    folder = local_folder(path, hub_revision)
+    files = [] if folder is None else list(folder.glob("*.safetensors"))
+    if folder is None or not files or not (folder / "config.json").is_file():
+        return None
+    stored = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    kept = BYTES.get(str(stored.get("dtype") or stored.get("torch_dtype") or "float32"), 4.0)
+    return round(sum(file.stat().st_size for file in files) * BYTES.get(quantised or dtype, 4.0) / kept)
 
 
 def weights_revision(path: str, hub_revision: str | None, salt: str) -> str:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-from annotated_types import Ge
+from annotated_types import Ge, Gt
 
 from karat.kernel.card import Card
 from karat.kernel.constraints import AsItIs
@@ -14,7 +14,7 @@ from karat.kernel.errors import BadInput
 from karat.kernel.registry import load_object
 from karat.kernel.typing import Scalar
 from karat.models.families import FAMILIES, Family, MergedPatches, Tiles
-from karat.models.hub import DType, Quantisation, load, weights_revision
+from karat.models.hub import DType, Quantisation, load, weights_bytes, weights_revision
 from karat.models.keywords import takes
 from karat.models.vlm_adapter import CAPABILITIES, VLM
 
@@ -26,7 +26,8 @@ class VLMParameters:
     Attributes:
         hub_revision: The commit or tag of a hub id.
         dtype: Of its weights and of what is computed with them.
-        device: "cpu", "cuda", "cuda:1"; "auto" spreads the layers over what there is.
+        device: "cpu", "cuda", "cuda:1", "mps"; "auto" spreads the layers over the GPUs there are.
+        gpus: Over how many GPUs "auto" spreads one worker of a run; with "cuda" the share of one that a worker takes.
         quantised: Weights of "8bit" or "4bit", by bitsandbytes.
         family: For architectures that are not known here: a `Family`, or "package.module:NAME" of one.
         max_pixels: Bounds what a model of dynamic resolution sees (Qwen; fsyn2026 has 313600). By default what its
@@ -40,6 +41,7 @@ class VLMParameters:
     hub_revision: str | None = None
     dtype: DType = "float32"
     device: str = "cpu"
+    gpus: Annotated[float, Gt(0)] | None = field(default=None, metadata={"identity": False})
     quantised: Quantisation | None = None
     family: str | Annotated[Family, AsItIs()] | None = None
     max_pixels: Annotated[int, Ge(1)] | None = None
@@ -78,6 +80,9 @@ class VLMRecipe(VLMParameters):
     def revision(self) -> str:
         described = repr(self.family) if isinstance(self.family, Family) else ""
         return weights_revision(self.path, self.hub_revision, self.dtype + described)
+
+    def weights_bytes(self) -> int | None:
+        return weights_bytes(self.path, self.hub_revision, self.dtype, self.quantised)
 
     def load(self) -> VLM:
         if not self.path:

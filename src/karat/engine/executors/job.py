@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from karat.engine.crash_isolation import Care, Watch
+from karat.engine.device_failure import DeviceFailed
 from karat.engine.plan import Plan
 from karat.engine.worker import Tick, run_job
 from karat.kernel.cell import Job
+from karat.kernel.errors import RunFailed
 from karat.results.shard import ShardResult, write_shard
 from karat.results.store import Store
 
@@ -34,7 +36,7 @@ def finish(
     job: Job,
     store: Store,
     tick: Tick,
-    watch: Watch = lambda place: None,
+    watch: Watch = lambda step: None,
     care: Care = Care(),  # noqa: B008  frozen
 ) -> dict[str, Any]:
     """Run a job and write its shard: the whole of what a worker does, on any executor."""
@@ -87,6 +89,9 @@ def in_process(plan: Plan, jobs: Sequence[Job], store: Store) -> Iterator[Report
     """One job after the other, here: for debugging, small runs and comparisons. Every model is loaded once."""
     for job in sorted(jobs, key=lambda job: job.model):
         ticks: list[Done] = []
-        done = finish(plan, job, store, lambda *tick: ticks.append(tick))  # noqa: B023  called before the next job
+        try:
+            done = finish(plan, job, store, lambda *tick: ticks.append(tick))  # noqa: B023  called before the next job
+        except DeviceFailed as error:
+            raise RunFailed(f"{error}. What is done is kept; run again to go on.") from error
         yield from (Report(job, "tick", tick) for tick in ticks)
         yield Report(job, "done", done)

@@ -1,155 +1,187 @@
-"""Jobs in worker processes on this machine. A worker that dies takes only its own job with it, and not for long."""
+"""Jobs in worker processes on this machine, each in its place (see `karat.engine.places`).
+
+A worker that dies takes only its own job with it, and not for long; a GPU that fails rests, and is tried again.
+"""
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-import threading
 import time
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
-from multiprocessing.connection import Connection, wait
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 
-from karat.engine.crash_isolation import Care, Place, Trial
-from karat.engine.executors.job import Report, choose, finish
-from karat.engine.plan import Plan, plan
+from karat.engine.crash_isolation import Trial
+from karat.engine.executors.job import Report, choose
+from karat.engine.executors.process import WorkerProcess, ready
+from karat.engine.places import Place, Placement, Room
+from karat.engine.plan import Plan
 from karat.kernel.cell import Job
-from karat.kernel.errors import BadInput, KaratError
-from karat.kernel.spec import Spec
+from karat.kernel.errors import BadInput, RunFailed
 from karat.results.files import PlaceFailed
 from karat.results.store import Store
 
-Message = tuple[str, Any]
+REST = 30.0  # seconds that a GPU which failed is left alone
+FAILURES = 3  # of a GPU without a finished job between them: it is left out for good
+
+Start = Callable[[Place], WorkerProcess]
 
 
-def in_workers(plan: Plan, jobs: Sequence[Job], store: Store, workers: int, retries: int = 2) -> Iterator[Report]:
-    """Jobs over `workers` processes. What raises is tried `retries` times more; what kills its worker is taken apart
-    until the sample to blame is found (see `Care`), and the rest goes on. A place that fails again and again ends it.
+def in_workers(
+    plan: Plan,
+    jobs: Sequence[Job],
+    store: Store,
+    placement: Placement,
+    retries: int = 2,
+    rest: float | None = None,
+    start: Start | None = None,
+) -> Iterator[Report]:
+    """Jobs over the places of `placement`. What raises is tried `retries` times more; what kills its worker is taken
+    apart until the sample to blame is found (see `Care`), and the rest goes on. A store that fails again and again ends
+    it. `start` makes a worker in a place: a process, unless a test says otherwise.
     """
-    waiting: dict[int, deque[Trial]] = {}  # by model
+    pool = _Pool(
+        placement,
+        start or (lambda place: WorkerProcess(plan.spec, store, place)),
+        retries,
+        REST if rest is None else rest,
+    )
     for job in jobs:
-        waiting.setdefault(job.model, deque()).append(Trial(job))
-    pool = [_Worker(plan.spec, store) for _ in range(min(workers, len(jobs)))]
-    unstored = 0  # results in a row
+        pool.waiting.setdefault(job.model, deque()).append(Trial(job))
     try:
-        while any(waiting.values()) or any(worker.busy for worker in pool):
-            for slot, worker in enumerate(pool):
-                left = {model: len(trials) for model, trials in waiting.items() if trials}
-                if not worker.busy and left:
-                    if not worker.process.is_alive():
-                        worker.stop()
-                        worker = pool[slot] = _Worker(plan.spec, store)
-                    others = Counter(other.model for other in pool if other is not worker and other.model is not None)
-                    worker.give(waiting[choose(left, worker.model, others)].popleft())
-            for worker in _ready([worker for worker in pool if worker.busy]):
-                kind, value = worker.take()
-                trial = worker.busy_with()
-                job = trial.job
-                if kind == "tick":
-                    yield Report(job, "tick", value)
-                    continue
-                if kind == "at":
-                    worker.place = value
-                    continue
-                worker.busy = None
-                if kind == "refused":
-                    raise BadInput(value)
-                if kind == "done":
-                    unstored = 0
-                    yield Report(job, "done", value)
-                    continue
-                if kind == "unstored":
-                    unstored += 1
-                    if unstored > retries * len(pool):  # no job will fare better
-                        raise PlaceFailed(value)
-                    waiting[job.model].appendleft(trial)  # before others are computed in vain
-                    yield Report(job, "retry", value)
-                    continue
-                again = trial.died(worker.place, value) if kind == "died" else trial.raised(retries)
-                waiting[job.model].extend(again)
-                yield Report(job, "retry", value) if again else Report(job, "failed", value)
+        while pool.unfinished:
+            pool.hand_out()
+            yield from pool.idle_warning(jobs)
+            for worker in ready([worker for worker in pool.workers if worker.busy]):
+                yield from pool.hear(worker)
     finally:
-        for worker in pool:
+        for worker in pool.workers:
             worker.pipe.close()  # all hear of it before the first is waited for
-        for worker in pool:
+        for worker in pool.workers:
             worker.stop()
 
 
-class _Worker:
-    """One process and the pipe to it. Spawned, not forked: torch and fork do not go together."""
+@dataclass
+class _Pool:
+    placement: Placement
+    start: Start
+    retries: int
+    rest: float
+    waiting: dict[int, deque[Trial]] = field(default_factory=dict)  # by model
+    workers: list[WorkerProcess] = field(default_factory=list)
+    resting: dict[str, float] = field(default_factory=dict)  # GPU: until when
+    failures: Counter[str] = field(default_factory=Counter)  # of a GPU, since it last finished a job
+    unstored: int = 0  # results in a row
+    warned: bool = False
 
-    def __init__(self, spec: Spec, store: Store) -> None:
-        context = multiprocessing.get_context("spawn")
-        self.pipe, theirs = context.Pipe()
-        self.process = context.Process(target=_serve, args=(theirs, spec.plain(), store, os.getpid()), daemon=True)
-        self.process.start()
-        theirs.close()
-        self.busy: Trial | None = None
-        self.place: Place | None = None  # what it was last about to do
-        self.model: int | None = None  # the one it has loaded last
+    def __post_init__(self) -> None:
+        self.room: Room = self.placement.room()
 
-    def give(self, trial: Trial) -> None:
-        self.busy, self.place, self.model = trial, None, trial.job.model
-        with suppress(OSError):  # it died between two jobs: `take` will report that
-            self.pipe.send((trial.job, trial.care))
+    @property
+    def unfinished(self) -> bool:
+        return any(self.waiting.values()) or any(worker.busy for worker in self.workers)
 
-    def busy_with(self) -> Trial:
-        assert self.busy is not None
-        return self.busy
+    def hand_out(self) -> None:
+        """Jobs to idle workers; an idle worker without one gives its place up; new workers where there is room."""
+        for worker in [worker for worker in self.workers if not worker.busy]:
+            model = self._next(worker) if worker.alive else None
+            if model is None:
+                self._dismiss(worker)
+            else:
+                worker.give(self.waiting[model].popleft())
+        now = time.monotonic()
+        resting = [gpu for gpu, until in self.resting.items() if until > now]
+        # Those that hold more find their place first.
+        models = sorted(self.waiting, key=lambda m: (-self.placement.needs[m].kind.gpus, m))
+        for model in [m for m in models for _ in range(len(self.waiting[m]))]:
+            kind = self.placement.needs[model].kind
+            asked = self.placement.asked
+            if asked is not None and len(self.workers) >= asked:
+                return
+            if not self.waiting[model] or not self.placement.fits(model, self._held()):
+                continue
+            place = self.room.take(kind, resting)
+            if place is None:
+                continue
+            worker = self.start(place)
+            self.workers.append(worker)
+            chosen = self._next(worker)
+            worker.give(self.waiting[model if chosen is None else chosen].popleft())
 
-    def take(self) -> Message:
-        try:
-            message: Message = self.pipe.recv()
-        except (EOFError, OSError):
-            self.process.join(5)
-            code = self.process.exitcode
-            return "died", f"its process died ({f'signal {-code}' if code and code < 0 else f'exit code {code}'})"
-        return message
-
-    def stop(self) -> None:
-        self.pipe.close()
-        if self.busy is None:  # it leaves by itself, and takes its locks with it
-            self.process.join(2)
-        if self.process.is_alive():
-            self.process.terminate()
-        self.process.join(5)
-
-
-def _ready(workers: Sequence[_Worker]) -> list[_Worker]:
-    ready: set[Any] = set(wait([worker.pipe for worker in workers], timeout=1.0))
-    return [worker for worker in workers if worker.pipe in ready]
-
-
-def _serve(pipe: Connection, spec: dict[str, Any], store: Store, driver: int) -> None:
-    """A worker's life: plan the spec for itself, since only plain data crosses the pipe; then job after job."""
-    threading.Thread(target=_leave_with, args=(driver,), daemon=True).start()
-    planned: Plan | None = None
-    while True:
-        try:
-            job, care = pipe.recv()
-        except (EOFError, OSError):
+    def hear(self, worker: WorkerProcess) -> Iterator[Report]:
+        """What one worker has to say."""
+        kind, value = worker.take()
+        trial = worker.busy_with()
+        job = trial.job
+        if kind == "tick":
+            yield Report(job, "tick", value)
             return
-        try:
-            planned = planned or plan(Spec.parse(spec))
-            pipe.send(("done", _finish(planned, job, care, store, pipe)))
-        except PlaceFailed as error:
-            pipe.send(("unstored", str(error)))
-        except KaratError as error:
-            pipe.send(("refused", str(error)))  # the user's to mend: trying again would not help
-        except Exception as error:
-            pipe.send(("raised", f"{type(error).__name__}: {error}"))
+        if kind == "at":
+            worker.step = value
+            return
+        worker.busy = None
+        if kind == "refused":
+            raise BadInput(value)
+        if kind == "done":
+            self.unstored = 0
+            for gpu in worker.place.gpus:
+                self.failures.pop(gpu, None)
+            yield Report(job, "done", value)
+            return
+        if kind == "unstored":
+            self.unstored += 1
+            if self.unstored > self.retries * len(self.workers):  # no job will fare better
+                raise PlaceFailed(value)
+            self.waiting[job.model].appendleft(trial)  # before others are computed in vain
+            yield Report(job, "retry", value)
+            return
+        if kind == "device":  # its process has ended: what a GPU has lost, only a new process gets back
+            yield from self._device_failed(worker, job, value)
+        if kind == "device" and worker.step is None:  # while loading: no sample is to blame
+            again = [trial]
+        elif kind in ("device", "died"):
+            again = trial.died(worker.step, value)
+        else:
+            again = trial.raised(self.retries)
+        self.waiting[job.model].extend(again)
+        yield Report(job, "retry", value) if again else Report(job, "failed", value)
 
+    def idle_warning(self, jobs: Sequence[Job]) -> Iterator[Report]:
+        """Where every place rests: say so once, and wait a little."""
+        if any(worker.busy for worker in self.workers):
+            self.warned = False
+            return
+        if not self.warned:
+            self.warned = True
+            yield Report(jobs[0], "warning", "no GPU can work just now; they are tried again in a while")
+        time.sleep(min(1.0, self.rest))
 
-def _finish(planned: Plan, job: Job, care: Care, store: Store, pipe: Connection) -> dict[str, Any]:
-    return finish(
-        planned, job, store, lambda *done: pipe.send(("tick", done)), lambda place: pipe.send(("at", place)), care
-    )
+    def _device_failed(self, worker: WorkerProcess, job: Job, reason: str) -> Iterator[Report]:
+        for gpu in worker.place.gpus:
+            self.failures[gpu] += 1
+            out = self.failures[gpu] >= FAILURES
+            self.resting[gpu] = float("inf") if out else time.monotonic() + self.rest
+            then = "it is left out" if out else f"it rests for {self.rest:g} s"
+            yield Report(job, "warning", f"GPU {gpu}: {reason}; {then}")
+        if all(self.resting.get(gpu.name) == float("inf") for gpu in self.placement.inventory.gpus):
+            raise RunFailed(f"no GPU of this machine works: {reason}. What is done is kept; run again to go on.")
 
+    def _next(self, worker: WorkerProcess) -> int | None:
+        """The model whose job an idle worker takes."""
+        others = [other for other in self.workers if other is not worker and other.model is not None]
+        held = [other.model for other in others if other.model is not None]
+        left = {
+            model: len(trials)
+            for model, trials in self.waiting.items()
+            if trials
+            and self.placement.needs[model].kind == worker.place.kind
+            and (model == worker.model or self.placement.fits(model, held))
+        }
+        return choose(left, worker.model, Counter(held)) if left else None
 
-def _leave_with(driver: int) -> None:
-    """Do not outlive the driver: an orphan would burn a core that the resumed run needs."""
-    while os.getppid() == driver:
-        time.sleep(0.5)
-    os._exit(1)
+    def _held(self) -> list[int]:
+        return [worker.model for worker in self.workers if worker.model is not None]
+
+    def _dismiss(self, worker: WorkerProcess) -> None:
+        self.workers.remove(worker)
+        self.room.give_back(worker.place)
+        worker.stop()
