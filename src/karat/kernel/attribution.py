@@ -123,6 +123,18 @@ def resize_maps(maps: Maps, height: int, width: int) -> Maps:
     """Maps (n, h, w) to (n, height, width). Whole multiples repeat cells exactly; the rest is bilinear on cell centres.
 
     Repeating keeps a patch map what it says it is: the same score for every pixel of the patch.
+
+    Args:
+        maps: (n, h, w) floats.
+        height: rows of the result.
+        width: columns of the result.
+
+    Returns:
+        (n, height, width), a read-only view of `maps` where nothing had to be computed.
+
+    Example:
+        >>> resize_maps(np.array([[[1.0, 2.0]]]), 2, 4).tolist()
+        [[[1.0, 1.0, 2.0, 2.0], [1.0, 1.0, 2.0, 2.0]]]
     """
     n, h, w = maps.shape
     if (h, w) == (height, width):

@@ -25,12 +25,24 @@ def split_words(text: str) -> tuple[Span, ...]:
 
 @dataclass(frozen=True, eq=False)
 class Region:
-    """A named part of the image. `role` says what it is to the question: target, anchor, distractor, class..."""
+    """A named part of the image.
+
+    Args:
+        name: unique within its sample.
+        role: what it is to the question: target, anchor, distractor, class...
+        boxes: (x, y, width, height) in pixels; their union is the region, unless `pixels` says more.
+        pixels: the exact (H, W) mask, where it is not simply the union of the boxes.
+        label: what it shows, for people.
+
+    Example:
+        >>> Region("cup", "target", boxes=((1, 0, 2, 2),)).mask(2, 4).astype(int).tolist()
+        [[0, 1, 1, 0], [0, 1, 1, 0]]
+    """
 
     name: str
     role: str
     boxes: tuple[Box, ...] = ()
-    pixels: Mask | None = None  # the exact mask, where it is not simply the union of the boxes
+    pixels: Mask | None = None
     label: str | None = None
 
     def mask(self, height: int, width: int) -> Mask:
@@ -45,11 +57,22 @@ class Region:
 
 @dataclass(frozen=True)
 class Phrase:
-    """A stretch of the question with its role: header, target, anchor, relation. Words in no phrase are filler."""
+    """A stretch of the question with its role. Words in no phrase are filler.
+
+    Args:
+        span: (start, stop) in characters of the text.
+        role: header, target, anchor, relation...
+        regions: names of the regions it speaks of.
+
+    Example:
+        >>> phrase = Phrase((11, 14), "target", regions=("cup",))
+        >>> "Where is a cup ?"[slice(*phrase.span)]
+        'cup'
+    """
 
     span: Span
     role: str
-    regions: tuple[str, ...] = ()  # names of the regions it speaks of
+    regions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -70,7 +93,29 @@ class Truth:
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """One row of a dataset. `mechanisms` maps a mechanism ("reasons", "matches_words", ...) to what it must use."""
+    """One question about one image: a row of a dataset.
+
+    Args:
+        id: unique within the dataset; random streams are seeded by it.
+        image: (H, W, 3) uint8.
+        text: the question; None for models that read no text.
+        answer: the right one, where it is known.
+        regions: parts of the image with their roles.
+        phrases: parts of the text with their roles.
+        mechanisms: what a model of each mechanism ("reasons", "matches_words", ...) must use, as roles.
+        meta: facts to slice by; they become columns of a run's rows.
+        choices: the answers that count; what a model says is read as one of them (`read_answer`).
+
+    Example:
+        >>> import numpy as np
+        >>> cup = Region("cup", "target", boxes=((0, 0, 2, 2),))
+        >>> uses = {"reasons": Uses(frozenset({"target"}), frozenset({"target"}))}
+        >>> image, phrases = np.zeros((2, 4, 3), np.uint8), (Phrase((2, 5), "target"),)
+        >>> sample = Sample("one", image, "a cup ?", "yes", (cup,), phrases, uses)
+        >>> truth = sample.truth("reasons")
+        >>> truth.visual.astype(int).tolist(), truth.words
+        ([[1, 1, 0, 0], [1, 1, 0, 0]], (False, True, False))
+    """
 
     id: str
     image: Image
@@ -80,7 +125,7 @@ class Sample:
     phrases: tuple[Phrase, ...] = ()
     mechanisms: Mapping[str, Uses] = field(default_factory=dict)
     meta: Meta = field(default_factory=dict)
-    choices: tuple[str, ...] = ()  # the answers that count; what a model says is read as one of them (`read_answer`)
+    choices: tuple[str, ...] = ()
 
     @cached_property
     def words(self) -> tuple[Span, ...]:

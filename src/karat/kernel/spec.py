@@ -63,7 +63,16 @@ States = Annotated[list[str], BeforeValidator(lambda value: [value] if isinstanc
 
 
 class Spec(BaseModel):
-    """What to run. Only these fields decide what a cell computes; workers, engine and paths never do."""
+    """What to run: a protocol, and the models, datasets and explainers that are crossed.
+
+    Only these fields decide what a cell computes; workers, engine and paths never do. Every part is a registered name,
+    or a mapping with `name` and parameters; `docs/reference/spec.md` has all fields.
+
+    Example:
+        >>> spec = Spec(protocol="grid", models="gridprog.pure", datasets="grid", explainers=["cam/gradcam"])
+        >>> spec.models[0].name, spec.seed
+        ('gridprog.pure', 0)
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

@@ -41,6 +41,17 @@ def recipe(name: str, **parameters: Any) -> ModelRecipe:
     `gridprog.spur` is short for `gridprog` with `variant="spur"`; `package.module:thing` is a recipe of your own, or
     any callable, which becomes a black box; a directory or a hub id (`llava-hf/llava-1.5-7b-hf`) is a `vlm`, or a
     `clip` if the directory says so; a file made by `karat train organism` is an `organism`.
+
+    Args:
+        name: of the model, in one of the forms above.
+        parameters: fields of its recipe.
+
+    Returns:
+        A frozen recipe: parameters, capabilities and revision; `load()` gives the model.
+
+    Example:
+        >>> recipe("gridprog.spur").label, "gradients" in recipe("gridprog.spur").capabilities
+        ('gridprog.spur', True)
     """
     family, dot, variant = name.partition(".")
     if ":" in name:
@@ -63,5 +74,19 @@ def _is_clip(folder: Path) -> bool:
 
 
 def load_model(name: str, **parameters: Any) -> Model:
-    """A model by name, ready to answer: `load_model("gridprog.pure")`, `load_model("package.module:function")`."""
+    """A model by name, ready to answer.
+
+    Args:
+        name: as `recipe` takes it: a twin or an organism, a directory, a hub id, `package.module:function`.
+        parameters: of that model; `karat ls models` lists them.
+
+    Returns:
+        An adapter with `answer(samples)`, `score(samples, answers)`, `capabilities` and, where known, `mechanism`.
+
+    Example:
+        >>> from karat.datasets.grid import generate
+        >>> model, samples = load_model("gridprog.pure"), generate("D1_M_F0_d0.3", 2)
+        >>> model.mechanism, model.answer(samples) == [sample.answer for sample in samples]
+        ('reasons', True)
+    """
     return recipe(name, **parameters).load()

@@ -201,11 +201,19 @@ class Run:
 
 
 def load_run(path: str | Path) -> Run:
-    """A run by its directory.
+    """A finished, growing or recorded run.
 
-    >>> load_run("nowhere")
-    Traceback (most recent call last):
-    karat.kernel.errors.BadInput: nowhere is not a run directory. `karat run SPEC --out nowhere` makes one.
+    Args:
+        path: its directory, or an fsspec URL.
+
+    Returns:
+        The run: `scores()` is a dataframe of one row per sample × explainer × metric, with facts as columns;
+        `findings()` what its protocol concludes; `details(metric)` what values were computed from.
+
+    Example:
+        >>> load_run("nowhere")
+        Traceback (most recent call last):
+        karat.kernel.errors.BadInput: nowhere is not a run directory. `karat run SPEC --out nowhere` makes one.
     """
     from karat.results.record import SCORES, Record
 

@@ -15,7 +15,16 @@ from karat.testing.law import Law, demand, tried
 
 
 def check_dataset(dataset: Any, n: int = 4) -> None:
-    """Raise `Broken` (an AssertionError) that names every law the dataset breaks. Its first `n` samples are read."""
+    """Raise `Broken` (an AssertionError) that names every law the dataset breaks.
+
+    Args:
+        dataset: anything with a card, a length, a revision and `load(start, stop)`.
+        n: how many of its samples are read.
+
+    Example:
+        >>> from karat.kernel.registry import build
+        >>> check_dataset(build("dataset", "grid", {"buckets": ["D1_A_F0_d0.3"], "per_bucket": 2, "cell": 8}))
+    """
     demand(label(dataset), dataset_laws(dataset, n))
 
 

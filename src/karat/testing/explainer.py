@@ -21,9 +21,14 @@ from karat.testing.worlds import World, worlds_for
 def check_explainer(
     explainer: Any, *, worlds: Sequence[World] | None = None, axioms: Collection[Axiom] = (), alone: bool = True
 ) -> None:
-    """Raise `Broken` (an AssertionError) that names every law the explainer breaks. Parameters as `explainer_laws`.
+    """Raise `Broken` (an AssertionError) that names every law the explainer breaks. Arguments as `explainer_laws`.
 
-    check_explainer(MyExplainer(), axioms=["finds"])
+    Example:
+        >>> from karat.explainers.control import Random
+        >>> check_explainer(Random())
+        >>> check_explainer(Random(), axioms=["finds"])
+        Traceback (most recent call last):
+        karat.testing.law.Broken: control/random breaks ... laws:...
     """
     demand(label(explainer), explainer_laws(explainer, worlds=worlds, axioms=axioms, alone=alone))
 
@@ -33,9 +38,17 @@ def explainer_laws(
 ) -> list[Law]:
     """Every law, on every world that offers what the explainer's card needs.
 
-    `worlds` are models and samples of your own (default: the built-in ones). `axioms` are promises that not every
-    method makes: "finds", "dummy", "symmetry" (see `karat.testing.axioms`). `alone=False` is for a method that by its
-    definition explains samples by one another. A world may be refused with an `KaratError`; all of them may not.
+    A world may be refused with a `KaratError`; all of them may not.
+
+    Args:
+        explainer: anything with a card, called with a session.
+        worlds: models and samples of your own (default: the built-in ones).
+        axioms: promises that not every method makes: "finds", "dummy", "symmetry" (see `karat.testing.axioms`).
+        alone: whether a batch must be its samples alone; False is for a method that by its definition explains samples
+            by one another.
+
+    Returns:
+        One law each, with what was compared and where it broke.
     """
     if unknown := set(axioms) - set(get_args(Axiom)):
         raise BadInput(f"there is no axiom {sorted(unknown)}; there are {', '.join(get_args(Axiom))}.")

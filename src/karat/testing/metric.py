@@ -38,14 +38,24 @@ def masks_case(n: int = 5, side: int = 12, seed: int = 0) -> Case:
 
 
 def check_metric(metric: Any, case: Case | None = None) -> None:
-    """Raise `Broken` (an AssertionError) that names every law the metric breaks. Parameters as `metric_laws`."""
+    """Raise `Broken` (an AssertionError) that names every law the metric breaks. Arguments as `metric_laws`.
+
+    Example:
+        >>> from karat.kernel.registry import registered
+        >>> check_metric(registered("metric")["localization/relevance_mass"]())
+    """
     demand(label(metric), metric_laws(metric, case))
 
 
 def metric_laws(metric: Any, case: Case | None = None) -> list[Law]:
     """Every law of a metric `metric(maps, *truths) -> (n,)` with `metric.problems(maps, *truths)`.
 
-    `case` is for metrics that compare maps with something other than masks (default: `masks_case()`).
+    Args:
+        metric: a registered metric, or one of your own.
+        case: for metrics that compare maps with something other than masks (default: `masks_case()`).
+
+    Returns:
+        One law each, with what was compared and where it broke.
     """
     tested = case or masks_case()
     laws = card_laws(metric, "metric")

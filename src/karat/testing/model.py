@@ -21,14 +21,27 @@ _CLOSE = 1e-4  # of a probability: other kernels for another batch size
 
 
 def check_model(model: Any, samples: Sequence[Sample] | None = None) -> None:
-    """Raise `Broken` (an AssertionError) that names every law the model breaks. Parameters as `model_laws`."""
+    """Raise `Broken` (an AssertionError) that names every law the model breaks. Arguments as `model_laws`.
+
+    Example:
+        >>> from karat.datasets.grid import generate
+        >>> from karat.models import load_model
+        >>> check_model(load_model("gridprog.pure"), generate("D1_M_F0_d0.3", 2))
+    """
     name = getattr(model, "label", None) or getattr(model, "name", None) or type(model).__name__
     demand(str(name), model_laws(model, samples))
 
 
 def model_laws(model: Any, samples: Sequence[Sample] | None = None) -> list[Law]:
-    """Every law of a model, or of a recipe (anything with `load`), on `samples` (default: three small images with
-    questions). Its answers are the model's own. A vision-language model has more laws: `vlm_laws`."""
+    """Every law of a model, or of a recipe (anything with `load`). A vision-language model has more: `vlm_laws`.
+
+    Args:
+        model: the model or recipe.
+        samples: what it is asked (default: three small images with questions); its answers are its own.
+
+    Returns:
+        One law each, with what was compared and where it broke.
+    """
     questions = spotlight().samples if samples is None else tuple(samples)
     laws: list[Law] = []
     if hasattr(model, "load"):

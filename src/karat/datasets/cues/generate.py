@@ -26,15 +26,23 @@ def generate(
 ) -> list[CueSample]:
     """Samples number `start` to `start + n` of the set of that seed.
 
-    - `images`: where the photographs come from; None are the 48 that ship with Karat, a path is a folder in the layout
-      of `segmentation/folder`, a mapping names a dataset: {"name": "segmentation/voc", "root": ...}.
-    - `world`: values, sizes and contrast of the cues, and the two classes; by default cats and dogs.
-
     Every photograph comes once before any comes twice.
 
-    >>> first, second = generate(2, seed=1)
-    >>> first.image.shape, first.choices, sorted(first.votes)
-    ((192, 192, 3), ('yes', 'no'), ['content', 'frame', 'side', 'sticker', 'tag', 'word'])
+    Args:
+        n: how many samples.
+        seed: of the set.
+        images: where the photographs come from; None are the 48 that ship with Karat, a path is a folder in the layout
+            of `segmentation/folder`, a mapping names a dataset: {"name": "segmentation/voc", "root": ...}.
+        world: values, sizes and contrast of the cues, and the two classes; by default cats and dogs.
+        start: number of the first.
+
+    Returns:
+        n samples; `votes` is what each cue says, `with_cues(...)` the same picture with other cues.
+
+    Example:
+        >>> first, second = generate(2, seed=1)
+        >>> first.image.shape, first.choices, sorted(first.votes)
+        ((192, 192, 3), ('yes', 'no'), ['content', 'frame', 'side', 'sticker', 'tag', 'word'])
     """
     if n < 0 or start < 0:
         raise BadInput(f"cues: n and start are 0 or more; got n={n}, start={start}.")

@@ -211,11 +211,19 @@ def _pair_id(sample_id: str) -> str:
 
 
 def audit(samples: Iterable[GridSample], deep: bool = True) -> AuditReport:
-    """Check samples of any buckets, modes and presets; `report.ok` says whether every claim holds.
+    """Check samples of any buckets, modes and presets against what their world claims.
 
-    >>> from karat.datasets.grid.generate import generate
-    >>> audit(generate("D1_A_F0_d0.3", 20)).n_violations
-    0
+    Args:
+        samples: of the grid world.
+        deep: also work every question out anew and try every certificate.
+
+    Returns:
+        Counts and violations; `report.ok` says whether every claim holds.
+
+    Example:
+        >>> from karat.datasets.grid.generate import generate
+        >>> audit(generate("D1_A_F0_d0.3", 20)).n_violations
+        0
     """
     auditor = Auditor(deep=deep)
 

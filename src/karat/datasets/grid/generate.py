@@ -80,9 +80,25 @@ def generate(
 ) -> list[GridSample]:
     """Samples start .. start + n - 1 of a bucket. Any slice gives the same bytes, alone or as part of a longer one.
 
-    >>> sample = generate("D1_A_F1_d0.3", 1)[0]
-    >>> sample.image.shape, sample.answer in ("yes", "no")
-    ((384, 384, 3), True)
+    Args:
+        bucket: depth, type, form and density, such as "D2_M_F0_d0.7" (`buckets()` lists them).
+        n: how many samples.
+        seed: of the set.
+        preset: "certified" (every sample with its proof), or "paper" (as GridVQA-X describes its own).
+        mode: "pure", or "spur" (the shortcut is right as well).
+        start: position of the first.
+        size: cells a side; by default the preset's.
+        cell: pixels a cell.
+        palette: names and colours.
+        shapes: names of shapes.
+
+    Returns:
+        n samples with image, question, answer, regions, phrases and what each mechanism must use.
+
+    Example:
+        >>> sample = generate("D1_A_F1_d0.3", 1)[0]
+        >>> sample.image.shape, sample.answer in ("yes", "no")
+        ((384, 384, 3), True)
     """
     if n < 0 or start < 0:
         raise BadInput(f"n and start count from 0, got n={n}, start={start}")
