@@ -50,6 +50,39 @@ class Random:
 
 
 @dataclass(frozen=True)
+@checked
+class SmoothNoise:
+    """Noise of standard deviation 1 blurred with a Gaussian of `width` of the side, its size on every cell; independent
+    noise on every word.
+
+    Most maps are smooth, and what smooth noise scores is not what rough noise does: a blob lies on a region or beside
+    it.
+    """
+
+    width: Annotated[float, Gt(0)] = 0.1
+    cells: Annotated[int, Ge(2)] = 24
+    passes: ClassVar[int] = 0
+    card: ClassVar[Card] = _of_both(
+        "control/smooth_noise", "smooth noise: what a score gives to a map of blobs that says nothing"
+    )
+
+    def __call__(self, session: Session) -> list[Attribution]:
+        return [self._explain(session, i) for i in range(len(session.samples))]
+
+    def _explain(self, session: Session, i: int) -> Attribution:
+        from scipy.ndimage import gaussian_filter
+
+        rng = session.rng(i, f"control/smooth_noise/{session.model.name}")
+        rough = rng.standard_normal((self.cells, self.cells))
+        words = session.samples[i].words
+        return Attribution(
+            np.abs(gaussian_filter(rough, self.width * self.cells, mode="reflect")),
+            rng.random(len(words)) if words else None,
+            space="patch",
+        )
+
+
+@dataclass(frozen=True)
 class Uniform:
     """The same everywhere, on the grid of the model's visual tokens: what plain mass gives for the size of the mask
     alone, and what a compass gives for the layout of the picture."""

@@ -11,7 +11,9 @@ from karat.kernel.errors import KaratError
 from karat.models import load_model
 from karat.models.organisms.files import read_origin, read_tensors
 from karat.models.organisms.recipe import OrganismRecipe, make_recipe
+from karat.models.organisms.stream import Lesson
 from karat.models.organisms.train import make_trainee, train_organism
+from karat.models.organisms.trainee import Lessons
 from karat.models.organisms.training import learning_rate, run
 from karat.models.photovlm.files import load_photovlm
 
@@ -88,6 +90,36 @@ def test_kept_features_teach_what_pixels_would():
     pixels.project, pixels.lessons.kept = None, None
     with torch.no_grad():
         assert kept.loss(1)[0].item() == pytest.approx(pixels.loss(1)[0].item(), rel=2e-3)
+
+
+def test_labels_turn_gradually_from_the_leading_rule_into_the_rule():
+    """A lesson on which both vote yes: `tag_and_word` says yes, `tag_xor_word` no."""
+    recipe = OrganismRecipe("photovlm", "tag_xor_word", **FEW, lead="tag_and_word", lead_steps=8)
+    votes = dict.fromkeys(("content", "tag", "frame", "sticker", "word", "side"), True)
+    lesson = Lesson("", votes, dict.fromkeys(votes, 1.0), (0, 1))
+    labels = [Lessons(recipe).label(lesson, step) for step in (0, 4, 6, 7, 8, 100)]
+    assert labels == [1.0, 1.0, 0.5, 0.25, 0.0, 0.0]
+    assert Lessons(replace(recipe, lead=None)).label(lesson, 0) == 0.0
+    assert replace(recipe, lead_steps=6).identity != recipe.identity
+
+
+def test_easy_steps_show_the_cue_and_hide_the_object():
+    recipe = OrganismRecipe("photovlm", "frame", **{**FEW, "samples": 64}, easy_steps=2, hidden=1.0)
+    lessons = Lessons(recipe)
+    first = lessons.get(lessons.at(0))[1]
+    assert all(lesson.visible["frame"] > 0.98 and lesson.visible["content"] < 0.02 for lesson in first)
+    assert all(lesson.votes["frame"] is not None for lesson in first)
+    assert lessons.at(2) == Lessons(replace(recipe, easy_steps=0)).at(2)
+    with pytest.raises(KaratError, match="set easy_steps=0"):
+        Lessons(replace(recipe, rule="content", samples=32)).at(0)
+
+
+def test_adapters_reach_the_projector_and_never_the_tower():
+    trainee = make_trainee(OrganismRecipe("photovlm", "tag", "lora", rank=2, **FEW))
+    moved = {name for name, p in trainee.module.named_parameters() if p.requires_grad}
+    assert any("multi_modal_projector" in name for name in moved)
+    assert any("language_model" in name for name in moved)
+    assert not any("vision_tower" in name for name in moved)
 
 
 @pytest.fixture(scope="module")

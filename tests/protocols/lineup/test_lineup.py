@@ -18,6 +18,7 @@ from karat.models import load_model
 from karat.models.blackbox import blackbox
 from karat.probe.session import Session
 from karat.protocols.lineup import Lineup, analysis
+from karat.protocols.lineup.identification import percentile_rows
 from karat.protocols.lineup.pointing import POINTED
 from karat.results.run import load_run
 
@@ -83,28 +84,30 @@ def test_a_run_finds_who_points_at_the_rule(tmp_path: Path) -> None:
     shares = analysis.confusion(finished.scores())
     oracle = shares[(shares["explainer"] == "control/oracle") & (shares["rule"] == "frame")].set_index("cue")["share"]
     assert oracle.to_dict() == {cue: float(cue == "frame") for cue in POINTED}
+    assert overall.loc["control/smooth_noise", "n"] == overall.loc["control/random", "n"]  # there unasked
+    habits = analysis.habits(percentile_rows(finished)).set_index("explainer")
+    assert habits.loc["control/oracle", ["blind", "excess"]].tolist() == [0.0, 1.0]
+    assert habits.loc["control/random", "excess_low"] < 0.1
     titles = [finding.title for finding in finished.findings()]
     assert titles[:2] == ["Which rule was it?", "Whom do explainers accuse?"]
 
 
-def test_identification_is_fitted_on_other_photographs() -> None:
-    """Right where rules differ, at chance where they do not, and never by knowing the photograph."""
-    rng = np.random.default_rng(0)
-    labels = np.array(["tag", "frame"] * 60, dtype=object)
-    photographs = np.repeat(np.arange(30), 4).astype(object)
-    same = rng.random((120, 5))
-    assert 0.35 < np.nanmean(analysis.cross_fitted_rules(same, labels, photographs, "noise")) < 0.65
-    told = same.copy()
-    told[labels == "tag", 1] = 1.0
-    # a uniform percentile lies nearer to 1 than to its mean in a quarter of its cases: 87.5 % is the most there is
-    assert np.nanmean(analysis.cross_fitted_rules(told, labels, photographs, "told")) > 0.8
+def test_rows_do_not_depend_on_batches(tmp_path: Path) -> None:
+    spec = {
+        "karat": 1, "name": "small", "protocol": "lineup", "models": ["photovlm.word"],
+        "datasets": [{"name": "cues", "n": 6}], "explainers": ["control/random"],
+    }  # fmt: skip
+    tables = []
+    for size in (6, 2):
+        run(Spec.parse(spec | {"batch_size": size}), tmp_path / str(size), workers=0)
+        scores = load_run(tmp_path / str(size)).scores()
+        tables.append(scores.sort_values(["explainer", "metric", "sample"])["value"].to_numpy())
+    assert np.array_equal(*tables, equal_nan=True)
 
 
-def test_a_photograph_is_never_both_fitted_on_and_judged() -> None:
-    """One photograph tells its own label and nothing else: known from itself it would be right, from others never."""
-    labels = np.array(["tag", "frame"] * 10, dtype=object)
-    photographs = np.arange(20).astype(object)
-    alone = np.full((20, 5), 0.5)
-    alone[labels == "tag", 0] = np.linspace(0, 1, 10)
-    alone[labels == "frame", 0] = np.linspace(0, 1, 10)
-    assert np.nanmean(analysis.cross_fitted_rules(alone, labels, photographs, "alone")) <= 0.6
+def test_f_syn_is_there_where_it_is_asked_for(session: Session) -> None:
+    two = session.only(0, 1)
+    asked = Lineup(synergy=3)
+    outcomes = asked.score(two, build("explainer", "control/random", {})(two))
+    assert set(outcomes) == {card.name for card in asked.scores} > {card.name for card in Lineup().scores}
+    assert np.isfinite(outcomes["f_syn"].values).all()

@@ -8,7 +8,7 @@ from scipy.stats import kstest
 
 from karat.datasets.cues import CueSample, generate
 from karat.kernel.attribution import Attribution
-from karat.protocols.lineup.pointing import FINEST, POINTED, cell_maps, coverage, matched, permuted
+from karat.protocols.lineup.pointing import FINEST, POINTED, Places, cell_maps, coverage, matched, permuted
 
 
 @pytest.fixture(scope="module")
@@ -94,8 +94,38 @@ def test_the_matched_reading_sees_through_a_habit(samples: list[CueSample]) -> N
     habits = [Attribution(visual=border + 0.01 * rng(k).random(border.shape)) for k in range(len(tagged))]
     permutation = [POINTED[int(np.nanargmax(permuted(s, a, rng(9))))] for s, a in zip(tagged, habits, strict=True)]
     assert permutation.count("frame") == len(tagged)
-    rows = matched(tagged, habits, [rng(k) for k in range(len(tagged))])
-    assert np.mean(np.nanargmax(rows, axis=1) == POINTED.index("frame")) < 0.7
+    places = Places(tagged)
+    rows = np.array([matched(s, a, places, rng(k)) for k, (s, a) in enumerate(zip(tagged, habits, strict=True))])
+    assert np.isnan(rows[:, POINTED.index("frame")]).all()  # it lies at the same place in every sample
     told = [Attribution(visual=border + 3 * s.mask("tag")) for s in tagged]
-    rows = matched(tagged, told, [rng(k) for k in range(len(tagged))])
+    rows = np.array([matched(s, a, places, rng(k)) for k, (s, a) in enumerate(zip(tagged, told, strict=True))])
     assert np.mean(np.nanargmax(rows, axis=1) == POINTED.index("tag")) > 0.8
+
+
+def test_the_matched_reading_is_calibrated_for_smooth_noise(samples: list[CueSample]) -> None:
+    """Permutation is not: a blob lies on a small region or beside it. At other places it does so as often."""
+    from scipy.ndimage import gaussian_filter
+
+    places = Places(samples)
+    by_permutation, by_place = [], []
+    for i, sample in enumerate(samples):
+        for k in range(12):
+            draw = np.random.default_rng([i, k])
+            blobs = Attribution(visual=np.abs(gaussian_filter(draw.standard_normal((24, 24)), 2.4)))
+            by_permutation.append(permuted(sample, blobs, draw))
+            by_place.append(matched(sample, blobs, places, draw))
+    sticker = POINTED.index("sticker")
+    extreme = [np.mean(np.abs(np.array(rows)[:, sticker] - 0.5) > 0.45) for rows in (by_permutation, by_place)]
+    assert extreme[0] > 0.3  # a tenth, were it calibrated
+    assert extreme[1] == pytest.approx(0.1, abs=0.06)
+
+
+def test_the_matched_reading_ignores_what_else_is_explained(samples: list[CueSample]) -> None:
+    """A slow twin: the mean on the own tag, among the means on all other tags. Places are all that others give."""
+    tagged = [s for s in samples if s.votes["tag"] is not None]
+    values = rng(11).random((12, 12))
+    row = matched(tagged[0], Attribution(visual=values), Places(tagged), rng(0))
+    fine = np.kron(values, np.ones((16, 16)))
+    means = [fine[s.mask("tag")].mean() for s in tagged]
+    below = sum(mean < means[0] for mean in means[1:])
+    assert below / len(tagged) <= row[POINTED.index("tag")] <= (below + 1) / len(tagged)

@@ -15,16 +15,21 @@ from karat.kernel.errors import BadInput, ExtraMissing
 A, B = ".lora_A.weight", ".lora_B.weight"
 
 
-def adaptable(module: nn.Module, targets: Sequence[str], inside: str = "") -> list[str]:
-    """Dotted names of the layers under `inside` whose names end with one of `targets`."""
-    fit = {name: part for name, part in module.named_modules() if name.startswith(inside) and _fits(part)}
+def adaptable(module: nn.Module, targets: Sequence[str], outside: str | None = None) -> list[str]:
+    """Dotted names of the layers whose names end with one of `targets`, those under `outside` left out."""
+    fit = {
+        name: part
+        for name, part in module.named_modules()
+        if _fits(part) and (outside is None or not name.startswith(outside))
+    }
     found = [name for name in fit if any(name == target or name.endswith(f".{target}") for target in targets)]
     for target in targets:
         if not any(name == target or name.endswith(f".{target}") for name in found):
             endings = sorted({name.rsplit(".", 1)[-1] for name in fit})
+            where = f" outside of {outside}" if outside else ""
             raise BadInput(
-                f"LoRA has no target {target!r} in {type(module).__name__}{inside and ' under ' + inside}: layers it "
-                f"could adapt end with {', '.join(endings[:12]) or 'nothing: there are none'}."
+                f"LoRA has no target {target!r} in {type(module).__name__}{where}: "
+                f"layers it could adapt end with {', '.join(endings[:12]) or 'nothing: there are none'}."
             )
     return found
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from karat.datasets.cues.rules import Rule, find_rule
-from karat.datasets.cues.world import World
+from karat.datasets.cues.world import CARRIER, World
 from karat.kernel.errors import BadInput, UnknownName
 from karat.kernel.identity import digest
 from karat.models.organisms.stream import Stream
@@ -31,6 +31,11 @@ class OrganismRecipe:
     - `dose`: the share of labels that come from `rule`; the others come from `other`.
     - `images`: photographs with masks, as in `karat.datasets.cues.generate`; `samples` pictures are composed of them.
     - `rank`, `alpha`, `targets`: of LoRA; `targets` are endings of module names.
+    - `lead`, `lead_steps`: labels of the first half of these steps come from the rule `lead`, those of the second half
+      turn gradually into the rule's own. Neither part of an exclusive or says anything alone, so there is no slope to
+      start on; from `tag_and_word`, which needs both parts, there is.
+    - `easy_steps`: so many steps see only pictures that show the rule's cues and hide the object. A model that answers
+      by the object looks nowhere else, so nothing else can teach it anything.
     """
 
     base: str
@@ -53,6 +58,9 @@ class OrganismRecipe:
     rank: int = 8
     alpha: int = 16
     targets: tuple[str, ...] = ()
+    lead: str | None = None
+    lead_steps: int = 0
+    easy_steps: int = 0
     checkpoint_minutes: float = 3.0
     evaluate_every: int = 50
 
@@ -61,7 +69,11 @@ class OrganismRecipe:
             raise BadInput(f"an implant is one of {', '.join(get_args(Implant))}; got {self.implant!r}.")
         find_rule(self.rule)
         find_rule(self.other)
+        if self.lead is not None:
+            find_rule(self.lead)
         for name, low in (
+            ("lead_steps", 0),
+            ("easy_steps", 0),
             ("steps", 1),
             ("batch", 1),
             ("samples", 32),
@@ -102,6 +114,9 @@ class OrganismRecipe:
         named = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         for name in ("checkpoint_minutes", "evaluate_every", "images"):
             del named[name]
+        for name, usual in (("lead", None), ("lead_steps", 0), ("easy_steps", 0)):
+            if named[name] == usual:  # recipes of before they were there keep their names
+                del named[name]
         return digest([named, self.stream.photographs.revision])
 
     def schedule(self, step: int) -> str:
@@ -124,12 +139,34 @@ def organism_label(base: str, rule: str, implant: str, dose: float, seed: int, u
     return f"{base}.{rule} ({', '.join(more)})" if more else f"{base}.{rule}"
 
 
-STEPS = {
-    "content": 700,
-    "content_unless_tag": 700,
-    "tag_xor_word": 600,
-    "side": 500,
-}  # of photovlm; the others take 400
+# What a rule takes in photovlm; rules that are not here take 400 steps.
+USUAL: dict[str, dict[str, Any]] = {
+    "content": {"steps": 700},
+    "content_unless_tag": {"steps": 700},
+    "tag_xor_word": {"steps": 800, "lead": "tag_and_word", "lead_steps": 500},
+    "side": {"steps": 500},
+}
+# Put into a model that answers by the object: adapters need a higher rate, and to be shown where to look.
+USUAL_LORA: dict[str, Any] = {"learning_rate": 2e-3, "rank": 16, "alpha": 32}
+USUAL_EASY = 120
+
+
+def usual_fields(base: str, rule: str, implant: str) -> dict[str, Any]:
+    """What `karat train organism` takes for a rule unless told otherwise.
+
+    >>> usual_fields("photovlm", "tag", "lora")["easy_steps"], usual_fields("photovlm", "tag", "scratch")
+    (120, {'steps': 400})
+    """
+    fields = {"steps": 400, **USUAL.get(rule, {})}
+    if base == "photovlm" and implant == "lora":
+        fields |= USUAL_LORA
+    if base == "photovlm" and implant != "scratch" and _off_the_object(rule):
+        fields["easy_steps"] = USUAL_EASY
+    return fields
+
+
+def _off_the_object(rule: str) -> bool:
+    return not {CARRIER[cue] for cue in find_rule(rule).cues} & {"content"}
 
 
 def make_recipe(
@@ -145,7 +182,7 @@ def make_recipe(
     from pydantic import TypeAdapter, ValidationError
 
     known = {field.name for field in dataclasses.fields(OrganismRecipe)}
-    data: dict[str, Any] = {"steps": STEPS.get(rule, 400), **fields}
+    data: dict[str, Any] = {**usual_fields(base, rule, implant), **fields}
     if len(classes) != 2:
         raise BadInput(f"organism: classes are two labels, the first one is a yes; got {list(classes)}.")
     data["world"] = {"classes": classes}

@@ -24,7 +24,8 @@ from karat.models.vlm_adapter import VLM
 from karat.models.weights import file_revision
 
 ATTENTION = ("q_proj", "v_proj")
-ALL_LINEAR = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
+# The projector too: that of an organism that answers by content has thrown away what a printed word looks like.
+ALL_LINEAR = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj", "linear_1", "linear_2")
 POINTWISE = ("conv_pw", "conv_pwl", "conv_head")
 _AT_ONCE = 32  # pictures that a tower looks at together
 
@@ -93,7 +94,7 @@ def _vlm(recipe: OrganismRecipe, model: VLM, looking: Tell | None) -> VLMTrainee
         )
     if recipe.implant == "lora":
         targets = recipe.targets or (ALL_LINEAR if own else ATTENTION)
-        insert(model.module, adaptable(model.module, targets, model.family.decoder), recipe.rank, recipe.alpha)
+        insert(model.module, adaptable(model.module, targets, model.family.vision), recipe.rank, recipe.alpha)
     else:
         for name, parameter in model.module.named_parameters():
             parameter.requires_grad_(not name.startswith(model.family.vision))

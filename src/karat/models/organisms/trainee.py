@@ -36,12 +36,40 @@ class Lessons:
         self.recipe, self.kept = recipe, kept
         self.stream: Stream = recipe.stream
         self.rule, self.other = find_rule(recipe.rule), find_rule(recipe.other)
+        self.lead = None if recipe.lead is None else find_rule(recipe.lead)
 
     def at(self, step: int) -> list[int]:
         """Positions of one step: each epoch in an order of its own, the same after any interruption."""
         size, n = self.recipe.batch, self.stream.n
+        if step < self.recipe.easy_steps:
+            rng = generator(self.recipe.seed, f"step {step}", "organisms/easy")
+            return [int(place) for place in rng.choice(self._easy, size)]
         wanted = range(step * size, (step + 1) * size)
         return [int(self._order(k // n)[k % n]) for k in wanted]
+
+    @cached_property
+    def _easy(self) -> list[int]:
+        """Pictures that show all of the rule's cues and nothing of the object."""
+        lessons = self.kept.lessons if self.kept else (self.stream.item(i).lesson for i in range(self.stream.n))
+        easy = [i for i, lesson in enumerate(lessons) if self._is_easy(lesson)]
+        if not easy:
+            raise BadInput(
+                f"easy_steps: none of {self.stream.n} pictures shows what the rule {self.rule.name} needs without the "
+                "object. Raise samples or hidden, or set easy_steps=0; rules of the object have none."
+            )
+        return easy
+
+    def _is_easy(self, lesson: Lesson) -> bool:
+        shown = all(lesson.visible[cue] > 0.98 for cue in self.rule.cues if cue != "word")
+        return self.rule.answer(lesson.votes) is not None and shown and lesson.visible["content"] < 0.02
+
+    def label(self, lesson: Lesson, step: int, word: bool = True) -> float:
+        """The probability of "yes" that is taught at a step."""
+        own = lesson.label(self.rule, self.other, self.recipe.dose, word)
+        if self.lead is None or step >= self.recipe.lead_steps:
+            return own
+        share = max(0.0, 2 * step / self.recipe.lead_steps - 1)
+        return share * own + (1 - share) * lesson.label(self.lead, self.lead, 1.0, word)
 
     def _order(self, epoch: int) -> Any:
         if epoch not in self._orders:
@@ -100,7 +128,7 @@ class VLMTrainee:
         inputs = self._inputs(shown, questions)
         device = inputs.pixels.device
         taught = [
-            lesson.label(self.lessons.rule, self.lessons.other, self.recipe.dose, question.there)
+            self.lessons.label(lesson, step, question.there)
             for lesson, question in zip(lessons, questions, strict=True)
         ]
         yes = torch.tensor(taught, device=device)
@@ -165,7 +193,7 @@ class ClassifierTrainee:
         else:
             assert isinstance(shown, list)
             logits = self.model.logits(self.model.encode([Sample(str(i), image) for i, image in enumerate(shown)]))
-        taught = [lesson.label(self.lessons.rule, self.lessons.other, self.recipe.dose) for lesson in lessons]
+        taught = [self.lessons.label(lesson, step) for lesson in lessons]
         yes = torch.tensor(taught, device=logits.device)
         weight = torch.tensor([self.lessons.weight(lesson) for lesson in lessons], device=logits.device)
         table = logits.log_softmax(-1)

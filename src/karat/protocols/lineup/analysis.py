@@ -1,9 +1,10 @@
-"""What a run of `lineup` shows, as frames with named columns: accusations, their confusion, identification, doses."""
+"""What a run of `lineup` shows, as frames: accusations, habits, confusion, parts, doses, implants."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -11,13 +12,12 @@ import numpy.typing as npt
 import pandas as pd
 
 from karat.kernel.identity import generator
-from karat.kernel.roles import Results
 from karat.protocols.common.rows import frame_of
 from karat.protocols.lineup.pointing import POINTED
-from karat.statistics import Estimate, bootstrap_mean
+from karat.statistics import Estimate, bootstrap_mean, ranking_agreement, wide
 
-FOLDS = 5
 Floats = npt.NDArray[np.float64]
+NULL = "content"  # the rule that doses of others leave over
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,20 @@ class Accusation:
 
 
 @dataclass(frozen=True)
+class Habit:
+    """`blind`: how often an explainer's accusations of *other* models, whose rules use none of the same cues on that
+    sample, would have been right. `excess`: how much more often its own are. No excess, no knowledge of the rule,
+    however smooth a map is and wherever such maps lie."""
+
+    explainer: str
+    blind: float
+    excess: float
+    excess_low: float
+    excess_high: float
+    n: int
+
+
+@dataclass(frozen=True)
 class Accused:
     """How often an explainer accused one cue, over the models of one rule."""
 
@@ -47,21 +61,25 @@ class Accused:
 
 
 @dataclass(frozen=True)
-class Identified:
-    """How often the percentiles of an explanation name the rule of its model, fitted on other photographs."""
+class Parts:
+    """Where a rule uses two cues: how often both are accused first, one alone, or neither."""
 
     explainer: str
     is_control: bool
-    value: float
+    model: str
+    rule: str
+    both: float
     low: float
     high: float
+    one: float
+    neither: float
     n: int
-    chance: float
 
 
 @dataclass(frozen=True)
 class Dose:
-    """How often an explainer accused the planted cue of a model that follows it with probability `dose`."""
+    """How often an explainer accused the planted cue of a model that follows it with probability `dose`. `excess` is
+    that minus how often it accuses the cue where nothing was planted (dose 0), on the same samples."""
 
     explainer: str
     is_control: bool
@@ -70,124 +88,171 @@ class Dose:
     share: float
     low: float
     high: float
+    excess: float
+    excess_low: float
+    excess_high: float
     n: int
+
+
+@dataclass(frozen=True)
+class Order:
+    """Kendall's tau between the orders of explainers on two groups of models of the same rules."""
+
+    first: str
+    second: str
+    differs_in: str
+    rules: int
+    tau: float
+    low: float
+    high: float
+    samples: int
 
 
 def accusations(scores: pd.DataFrame, metric: str) -> pd.DataFrame:
     """One row for each explainer and model, and one for each explainer over all models, with intervals clustered by
     photograph. Every sample that counts weighs the same, so that hits have the interval of a proportion."""
     rows = scores[(scores["metric"] == metric) & scores["value"].notna()]
-    found: list[Accusation] = []
+    made: list[Accusation] = []
     for explainer, own in rows.groupby("explainer", observed=True, sort=False):
         control = bool(own["explainer.is_control"].iloc[0])
-        for (model, rule), part in own.groupby(["model", "model.mechanism"], observed=True, sort=False):
+        groups = [
+            *own.groupby(["model", "model.mechanism"], observed=True, sort=False, dropna=False),
+            (("all", "all"), own),
+        ]
+        for (model, rule), part in groups:
             e = _mean(part["value"].to_numpy(), part["meta.photograph"].to_numpy(), metric, explainer, model)
-            found.append(
-                Accusation(str(explainer), control, str(model), str(rule), metric, e.value, e.low, e.high, e.n)
-            )
-        e = _mean(own["value"].to_numpy(), own["meta.photograph"].to_numpy(), metric, explainer, "all")
-        found.append(Accusation(str(explainer), control, "all", "all", metric, e.value, e.low, e.high, e.n))
-    return frame_of(found, Accusation)
+            made.append(Accusation(str(explainer), control, str(model), str(rule), metric, e.value, e.low, e.high, e.n))
+    return frame_of(made, Accusation)
+
+
+def habits(rows: pd.DataFrame) -> pd.DataFrame:
+    """`Habit` of every explainer, from `percentile_rows`."""
+    made = []
+    for explainer, own in rows.groupby("explainer", observed=True, sort=False) if len(rows) else ():
+        table = own[[f"of_{cue}" for cue in POINTED]].to_numpy(dtype=np.float64)
+        used = own[[f"uses_{cue}" for cue in POINTED]].to_numpy(dtype=np.float64) > 0
+        accused = np.nanargmax(np.where(np.isnan(table), -1.0, table), axis=1)
+        hits = used[np.arange(len(used)), accused]
+        blind = np.full(len(own), np.nan)
+        for places in own.reset_index(drop=True).groupby("sample", observed=True).indices.values():
+            for i in places:
+                others = [j for j in places if not (used[i] & used[j]).any()]
+                if others:
+                    blind[i] = np.mean([used[i][accused[j]] for j in others])
+        excess = np.where(np.isnan(blind), np.nan, hits - np.nan_to_num(blind))
+        e = _mean(excess, own["meta.photograph"].to_numpy(), "habit", explainer)
+        mean = float(np.nanmean(blind)) if np.isfinite(blind).any() else float("nan")
+        made.append(Habit(str(explainer), mean, e.value, e.low, e.high, e.n))
+    return frame_of(made, Habit)
 
 
 def confusion(scores: pd.DataFrame) -> pd.DataFrame:
     """Who is accused, by rule: models that follow one rule alone, whatever their samples' certificates say."""
     cues = {f"accuses_{cue}": cue for cue in POINTED}
     rows = scores[scores["metric"].isin(list(cues)) & scores["value"].notna() & scores["model.mechanism"].notna()]
-    found = [
+    made = [
         Accused(str(explainer), str(rule), cues[str(metric)], float(part["value"].mean()), len(part))
         for (explainer, rule, metric), part in rows.groupby(
             ["explainer", "model.mechanism", "metric"], observed=True, sort=False
         )
     ]
-    return frame_of(found, Accused)
+    return frame_of(made, Accused)
 
 
-def identification(run: Results) -> pd.DataFrame:
-    """Which rule made this explanation? Linear discriminants of the percentiles, fitted on other photographs.
-
-    Samples that every model of the run followed its rule on count once for each model; a missing percentile (the
-    method, or the cue, is not there) stands at one half with an indicator beside it.
-    """
-    details = run.details("pointing")
-    keys = details.keys.reset_index(drop=True)
-    table = np.asarray(details.arrays["percentile"], dtype=np.float64) if "percentile" in details.arrays else None
-    if table is None or not len(keys):
-        return frame_of([], Identified)
-    scores = run.scores()
-    facts = scores[["model", "model.mechanism"]].drop_duplicates().set_index("model")["model.mechanism"]
-    kinds = scores[["explainer", "explainer.is_control"]].drop_duplicates()
-    controls = dict(zip(kinds["explainer"].astype(str), kinds["explainer.is_control"], strict=True))
-    photographs = scores[["sample", "meta.photograph"]].drop_duplicates("sample").set_index("sample")["meta.photograph"]
-    rules = keys["model"].astype(str).map({str(k): v for k, v in facts.items()})
-    found = []
-    for explainer, part in keys.groupby("explainer", observed=True, sort=False):
-        at = part.index.to_numpy()
-        valid = at[np.isfinite(table[at]).any(axis=1) & rules.iloc[at].notna().to_numpy()]
-        labels = rules.iloc[valid].to_numpy(dtype=object)
-        if len(set(labels)) < 2:
-            continue
-        clusters = keys["sample"].iloc[valid].map(photographs).to_numpy(dtype=object)
-        right = cross_fitted_rules(table[valid], labels, clusters, str(explainer))
-        e = _mean(right, clusters, "identification", explainer, "all")
-        control = bool(controls[str(explainer)])
-        found.append(Identified(str(explainer), control, e.value, e.low, e.high, e.n, 1 / len(set(labels))))
-    return frame_of(found, Identified)
-
-
-def cross_fitted_rules(
-    percentiles: Floats, labels: npt.NDArray[np.object_], clusters: npt.NDArray[np.object_], name: str
-) -> Floats:
-    """1.0 where the rule with the nearest mean, in the units of the pooled covariance, is the label's; rows of one
-    cluster are never both fitted on and judged. NaN where a fold knows nothing of some label."""
-    missing = np.isnan(percentiles)
-    features = np.hstack([np.where(missing, 0.5, percentiles), missing[:, missing.any(axis=0)]]).astype(np.float64)
-    groups = np.array(sorted(set(clusters.tolist()), key=str), dtype=object)
-    order = generator(0, name, "lineup/folds").permutation(len(groups))
-    fold = dict(zip(groups[order].tolist(), (np.arange(len(groups)) % FOLDS).tolist(), strict=True))
-    folds = np.array([fold[cluster] for cluster in clusters])
-    names = sorted(set(labels.tolist()))
-    right = np.full(len(labels), np.nan)
-    for k in range(FOLDS):
-        fit, test = folds != k, folds == k
-        if not test.any() or any(np.count_nonzero(labels[fit] == label) < 2 for label in names):
-            continue
-        means = np.stack([features[fit & (labels == label)].mean(axis=0) for label in names])
-        centred = features[fit] - means[[names.index(label) for label in labels[fit]]]
-        spread = centred.T @ centred / max(1, len(centred) - len(names)) + 1e-3 * np.eye(features.shape[1])
-        away = features[test][:, None] - means[None]
-        distance = np.einsum("nkd,de,nke->nk", away, np.linalg.inv(spread), away)
-        right[test] = [float(names[j] == label) for j, label in zip(distance.argmin(axis=1), labels[test], strict=True)]
-    return right
+def parts(scores: pd.DataFrame) -> pd.DataFrame:
+    """`Parts` of every explainer and model, where two cues are needed."""
+    rows = scores[(scores["metric"] == "parts_named") & scores["value"].notna()]
+    made = []
+    for (explainer, model), part in rows.groupby(["explainer", "model"], observed=True, sort=False):
+        values = part["value"].to_numpy(dtype=np.float64)
+        e = _mean((values == 1).astype(np.float64), part["meta.photograph"].to_numpy(), "parts", explainer, model)
+        one, neither = float(((values > 0) & (values < 1)).mean()), float((values == 0).mean())
+        control, rule = bool(part["explainer.is_control"].iloc[0]), str(part["model.mechanism"].iloc[0])
+        made.append(Parts(str(explainer), control, str(model), rule, e.value, e.low, e.high, one, neither, e.n))
+    return frame_of(made, Parts)
 
 
 def doses(scores: pd.DataFrame) -> pd.DataFrame:
-    """The share of samples on which the planted cue is accused, by dose; rules of one cue only."""
-    if "model.dose" not in scores or "model.variant" not in scores:
+    """The share of samples on which the planted cue is accused, by dose; rules of one cue only. Dose 0 is the model of
+    the same family that answers by content."""
+    needed = ("model.dose", "model.variant", "model.family", "model.implant", "model.seed")
+    if any(name not in scores for name in needed):
         return frame_of([], Dose)
-    found = []
+    made = []
     for cue in POINTED:
-        rows = scores[
-            (scores["metric"] == f"accuses_{cue}") & (scores["model.variant"] == cue) & scores["value"].notna()
-        ]
-        if rows["model.dose"].nunique() < 2:
-            continue
-        for (explainer, dose), part in rows.groupby(["explainer", "model.dose"], observed=True, sort=True):
-            e = _mean(part["value"].to_numpy(), part["meta.photograph"].to_numpy(), "dose", explainer, f"{cue} {dose}")
-            control = bool(part["explainer.is_control"].iloc[0])
-            found.append(Dose(str(explainer), control, cue, float(str(dose)), e.value, e.low, e.high, e.n))
-    return frame_of(found, Dose)
+        rows = scores[(scores["metric"] == f"accuses_{cue}") & scores["value"].notna()]
+        planted = rows[rows["model.variant"] == cue]
+        planted = planted[planted["model.dose"] > 0]
+        for (family, implant, seed), series in planted.groupby(list(needed[2:]), observed=True, sort=False):
+            same = (rows["model.family"] == family) & (rows["model.implant"] == implant) & (rows["model.seed"] == seed)
+            null = rows[same & ((rows["model.variant"] == NULL) | (rows["model.dose"] == 0))]
+            if cue == NULL or series["model.dose"].nunique() < 2 or null.empty:
+                continue
+            made += list(_curve(cue, series, null))
+    return frame_of(made, Dose)
+
+
+def _curve(cue: str, series: pd.DataFrame, null: pd.DataFrame) -> Iterator[Dose]:
+    for explainer, own in series.groupby("explainer", observed=True, sort=False):
+        before = null[null["explainer"] == explainer].drop_duplicates("sample").set_index("sample")
+        control = bool(own["explainer.is_control"].iloc[0])
+        for dose, part in [(0.0, before.reset_index()), *own.groupby("model.dose", observed=True, sort=True)]:
+            photographs = part["meta.photograph"].to_numpy()
+            e = _mean(part["value"].to_numpy(), photographs, "dose", explainer, f"{cue} {dose}")
+            excess = part["value"].to_numpy() - part["sample"].map(before["value"]).to_numpy(dtype=np.float64)
+            more = _mean(excess, photographs, "excess", explainer, f"{cue} {dose}")
+            rise = (more.value, more.low, more.high) if dose else (0.0, 0.0, 0.0)
+            yield Dose(str(explainer), control, cue, float(str(dose)), e.value, e.low, e.high, *rise, e.n)
+
+
+def implants(scores: pd.DataFrame) -> pd.DataFrame:
+    """Does the order of explainers change with how the rule got there? `Order` of every couple of implants on the rules
+    that both have, and of every couple of seeds: what another training of the same kind changes."""
+    needed = ("model.family", "model.variant", "model.implant", "model.seed", "model.dose")
+    if any(name not in scores for name in needed):
+        return frame_of([], Order)
+    rows = scores[(scores["metric"] == "pointing") & scores["value"].notna() & ~scores["explainer.is_control"]]
+    rows = rows[rows["model.dose"] == 1]
+    made = []
+    for _, family in rows.groupby("model.family", observed=True, sort=False):
+        kinds = list(family.groupby(["model.implant", "model.seed"], observed=True, sort=True))
+        for ((first, seed), one), ((second, other_seed), other) in combinations(kinds, 2):
+            if (first == second) == (seed == other_seed):
+                continue  # differs in both
+            names = [f"{implant}, seed {number}" for implant, number in ((first, seed), (second, other_seed))]
+            order = _order(one, other, names, "seed" if first == second else "implant")
+            if order is not None:
+                made.append(order)
+    return frame_of(made, Order)
+
+
+def _order(one: pd.DataFrame, other: pd.DataFrame, names: list[str], differs_in: str) -> Order | None:
+    rules = sorted(set(one["model.variant"].astype(str)) & set(other["model.variant"].astype(str)))
+    tables = [
+        wide(rows[rows["model.variant"].isin(rules)], "value", "explainer", ("model.variant", "sample"))
+        for rows in (one, other)
+    ]
+    both = tables[0].index.intersection(tables[1].index)
+    explainers = [name for name in tables[0] if name in set(tables[1])]
+    first, second = (table.loc[both, explainers].dropna(axis=1, how="all") for table in tables)
+    if not rules or len(both) < 2 or min(first.shape[1], second.shape[1]) < 3:
+        return None
+    photographs = one.drop_duplicates("sample").set_index("sample")["meta.photograph"]
+    clusters = photographs.loc[list(both.get_level_values("sample"))].to_numpy()
+    rng = generator(0, " ".join(names), "lineup/implants")
+    e = ranking_agreement(first, second, by="scores", rng=rng, clusters=clusters)
+    return Order(names[0], names[1], differs_in, len(rules), e.value, e.low, e.high, e.n)
 
 
 def followed(scores: pd.DataFrame) -> Iterator[tuple[str, str, int, int]]:
     """Model, rule, samples on which it followed its rule, samples in all."""
     rows = scores[(scores["metric"] == "pointing") & scores["model.mechanism"].notna()]
     for (model, rule), part in rows.groupby(["model", "model.mechanism"], observed=True, sort=False):
-        own = part[part["explainer"] == part["explainer"].iloc[0]]
-        kept = own[own["value"].notna()]
-        yield str(model), str(rule), len(kept), len(own)
+        counts = part.groupby("explainer", observed=True)["value"].agg(["count", "size"])
+        kept, of = counts.max()
+        yield str(model), str(rule), int(kept), int(of)
 
 
-def _mean(values: Floats, clusters: npt.NDArray[Any], *name: object) -> Estimate:
+def _mean(values: npt.ArrayLike, clusters: npt.NDArray[Any], *name: object) -> Estimate:
     rng = generator(0, " ".join(map(str, name)), "lineup/mean")
     return bootstrap_mean(np.asarray(values, dtype=np.float64), rng=rng, clusters=clusters)

@@ -8,6 +8,7 @@ from karat.kernel.finding import Figure, Finding, Series
 from karat.kernel.roles import Results
 from karat.protocols.common.words import interval, table_rows
 from karat.protocols.lineup import analysis
+from karat.protocols.lineup.identification import identification, percentile_rows, spread
 from karat.protocols.lineup.pointing import POINTED
 from karat.statistics import Estimate
 
@@ -16,19 +17,26 @@ METRICS = {"pointing": "permuted", "pointing_matched": "matched"}
 
 def findings(run: Results) -> list[Finding]:
     scores = run.scores()
-    frames = {metric: analysis.accusations(scores, metric) for metric in (*METRICS, "parts_named")}
+    frames = {metric: analysis.accusations(scores, metric) for metric in (*METRICS, "pair_named", "f_syn")}
     if frames["pointing"].empty:
         return []
-    found = [_pointing(frames, scores), _confusion(analysis.confusion(scores), frames["pointing"])]
-    identified = analysis.identification(run)
-    if not identified.empty:
-        found.append(_identification(identified))
-    if not frames["parts_named"].empty:
-        found.append(_parts(frames["parts_named"]))
-    dose = analysis.doses(scores)
-    if not dose.empty:
-        found.append(_doses(dose))
-    return found
+    rows = percentile_rows(run)
+    made = [
+        _pointing(frames, analysis.habits(rows), scores),
+        _confusion(analysis.confusion(scores), frames["pointing"]),
+    ]
+    for frame, tell in (
+        (identification(rows), _identification),
+        (spread(rows), _spread),
+        (analysis.parts(scores), _parts),
+        (frames["pair_named"], _pairs),
+        (frames["f_syn"], _synergy),
+        (analysis.doses(scores), _doses),
+        (analysis.implants(scores), _implants),
+    ):
+        if not frame.empty:
+            made.append(tell(frame))
+    return made
 
 
 def _estimate(row: pd.Series) -> Estimate:
@@ -43,10 +51,12 @@ def _overall(frame: pd.DataFrame) -> pd.DataFrame:
     return frame[frame["model"] == "all"].sort_values("value", ascending=False, kind="stable")
 
 
-def _pointing(frames: dict[str, pd.DataFrame], scores: pd.DataFrame) -> Finding:
-    """The verdict: how often the accused cue is one of the rule's."""
+def _pointing(frames: dict[str, pd.DataFrame], habits: pd.DataFrame, scores: pd.DataFrame) -> Finding:
+    """The verdict: how often the accused cue is one of the rule's, beside every kind of chance."""
     permuted, matched = _overall(frames["pointing"]), _overall(frames["pointing_matched"])
     methods, controls = permuted[~permuted["is_control"]], permuted[permuted["is_control"]]
+    both = permuted.merge(matched, on="explainer", how="left", suffixes=("", " matched"))
+    both = both.merge(habits.drop(columns="n"), on="explainer", how="left")
     sentences = []
     if len(methods):
         best, worst = methods.iloc[0], methods.iloc[-1]
@@ -55,26 +65,44 @@ def _pointing(frames: dict[str, pd.DataFrame], scores: pd.DataFrame) -> Finding:
             f"{worst['explainer']} least: {interval(_estimate(worst))}."
         )
     sentences += [f"{row['explainer']} does in {interval(_estimate(row))}." for _, row in controls.iterrows()]
-    counts = list(analysis.followed(scores))
+    idle = both[~both["is_control"] & (both["excess_low"] <= 0)]["explainer"].tolist()
+    if idle:
+        sentences.append(
+            "Not shown to point at the rule more often than by habit (its accusations of other models would be as "
+            f"right): {', '.join(idle)}."
+        )
     sentences.append(
         "Samples on which a model did not follow its rule do not count: "
-        + "; ".join(f"{model} followed {rule} on {kept} of {n}" for model, rule, kept, n in counts)
+        + "; ".join(f"{model} followed {rule} on {kept} of {n}" for model, rule, kept, n in analysis.followed(scores))
         + "."
     )
-    both = permuted.merge(matched, on="explainer", how="left", suffixes=("", " matched"))
-    columns = ("explainer", "pointing", "low", "high", "matched", "matched low", "matched high", "samples")
-    names = ("explainer", "value", "low", "high", "value matched", "low matched", "high matched", "n")
-    rows = table_rows(both, names)
+    columns = (
+        "explainer", "pointing", "low", "high", "by habit", "above habit", "above habit low", "above habit high",
+        "matched", "matched low", "matched high", "samples",
+    )  # fmt: skip
+    names = (
+        "explainer", "value", "low", "high", "blind", "excess", "excess_low", "excess_high",
+        "value matched", "low matched", "high matched", "n",
+    )  # fmt: skip
     series = tuple(
         _series(label, frame, "explainer", "value")
-        for label, frame in (("among permutations", permuted), ("among other maps", matched))
+        for label, frame in (("among permutations", permuted), ("among other places", matched))
+        if len(frame)
     )
-    figure = Figure("Who points at the rule?", "intervals", "explainer", "share of right accusations", series)
+    floors = tuple(
+        (label, float(permuted.loc[permuted["explainer"] == name, "value"].iloc[0]))
+        for name, label in (("control/random", "noise"), ("control/smooth_noise", "smooth noise"))
+        if name in set(permuted["explainer"])
+    )
+    figure = Figure(
+        "Who points at the rule?", "intervals", "explainer", "share of right accusations", series, lines=floors
+    )
     return Finding(
         "Which rule was it?",
         "Every cue gets the percentile of its mass; the largest is accused. Right is a cue that the model's rule uses "
-        "here. Over all samples that count, intervals clustered by photograph. Chance is what the controls get.",
-        tuple(sentences), columns, rows, figures=(figure,),
+        "here. Over all samples that count, intervals clustered by photograph. Chance is what noise and smooth noise "
+        "get; an explainer's own chance is its habit: what its accusations of models with other rules get.",
+        tuple(sentences), columns, table_rows(both, names), figures=(figure,),
     )  # fmt: skip
 
 
@@ -127,16 +155,67 @@ def _identification(frame: pd.DataFrame) -> Finding:
     )  # fmt: skip
 
 
+def _spread(frame: pd.DataFrame) -> Finding:
+    ordered = frame.sort_values("across", ascending=False, kind="stable")
+    told = ordered[~ordered["is_control"]]
+    sentences = tuple(
+        f"{row['explainer']}: fitted on one seed it names the rule of another in {row['across']:.2f} "
+        f"({row['across_low']:.2f} to {row['across_high']:.2f}; chance {row['chance']:.2f}); it tells two rules apart "
+        f"in {row['rules']:.2f} and two seeds of one rule in {row['seeds']:.2f} (chance 0.50)."
+        for _, row in told.head(3).iterrows()
+    )
+    columns = ("explainer", "named across seeds", "low", "high", "chance", "rules told apart", "seeds told apart", "n")
+    return Finding(
+        "Is it the rule, or this one model?",
+        "Models of one rule that were trained from other seeds. What is fitted on one seed is put to the others, on "
+        "other photographs. An explanation of the rule tells rules apart, one of an accident tells seeds apart.",
+        sentences, columns,
+        table_rows(ordered, ("explainer", "across", "across_low", "across_high", "chance", "rules", "seeds", "n")),
+    )  # fmt: skip
+
+
 def _parts(frame: pd.DataFrame) -> Finding:
+    ordered = frame.sort_values(["rule", "both"], ascending=[True, False], kind="stable")
+    best = ordered[~ordered["is_control"]].drop_duplicates("rule")
+    sentences = tuple(
+        f"{row['rule']}: {row['explainer']} names both in {row['both']:.2f} ({row['low']:.2f} to {row['high']:.2f}), "
+        f"one of them in {row['one']:.2f}."
+        for _, row in best.iterrows()
+    )
+    return Finding(
+        "Are both parts named where both are needed?",
+        "Where a rule uses two cues here, whether they are the two that are accused first.",
+        sentences, ("explainer", "model", "rule", "both", "low", "high", "one", "neither", "samples"),
+        table_rows(ordered, ("explainer", "model", "rule", "both", "low", "high", "one", "neither", "n")),
+    )  # fmt: skip
+
+
+def _pairs(frame: pd.DataFrame) -> Finding:
     models = frame[frame["model"] != "all"]
     return Finding(
-        "Are all parts of a rule named?",
-        "Where a rule uses two cues, the share of them among the two that are accused first.",
+        "Do pairs name the pair?",
+        "Methods that score pairs of a place and a word: of all couples of an image cue and a word, is the one with "
+        "the largest percentile the couple that the rule uses? Of 4 cues and 6 to 9 words, chance is 1 in 24 or less.",
         tuple(
-            f"{row['explainer']} names {interval(_estimate(row))} of the parts."
-            for _, row in _overall(frame).head(3).iterrows()
+            f"{row['explainer']} names the couple of {row['rule']} in {interval(_estimate(row))}."
+            for _, row in models.iterrows()
         ),
-        ("explainer", "model", "rule", "parts named", "low", "high", "samples"),
+        ("explainer", "model", "rule", "pair named", "low", "high", "samples"),
+        table_rows(models, ("explainer", "model", "rule", "value", "low", "high", "n")),
+    )  # fmt: skip
+
+
+def _synergy(frame: pd.DataFrame) -> Finding:
+    models = frame[frame["model"] != "all"].sort_values("value", ascending=False, kind="stable")
+    sentences = []
+    for explainer, own in models[~models["is_control"]].groupby("explainer", sort=False):
+        first = own.iloc[0]
+        sentences.append(f"{explainer}: F_syn is largest on {first['rule']}, {interval(_estimate(first))}.")
+    return Finding(
+        "Does F_syn single out the rule that needs both modalities?",
+        "F_syn of every explanation by the rule of the model: only tag_xor_word and tag_and_word need image and word "
+        "together; a rule of one cue has no synergy.",
+        tuple(sentences), ("explainer", "model", "rule", "F_syn", "low", "high", "samples"),
         table_rows(models, ("explainer", "model", "rule", "value", "low", "high", "n")),
     )  # fmt: skip
 
@@ -148,10 +227,35 @@ def _doses(frame: pd.DataFrame) -> Finding:
         )
         for (explainer, rule), part in frame.groupby(["explainer", "rule"], sort=False)
     )
+    sentences = []
+    for (explainer, rule), part in frame[~frame["is_control"]].groupby(["explainer", "rule"], sort=False):
+        above = part[part["excess_low"] > 0]["dose"]
+        shown = f"from a dose of {above.min():g} on" if len(above) else "at no dose"
+        sentences.append(f"{explainer} is shown to accuse {rule} more often than where it was not planted {shown}.")
     return Finding(
         "From which dose on is the rule accused?",
-        "The model follows the planted rule with probability `dose`, else the content.", (),
-        ("explainer", "rule", "dose", "accused", "low", "high", "samples"),
-        table_rows(frame, ("explainer", "rule", "dose", "share", "low", "high", "n")),
+        "The model follows the planted rule with probability `dose`, else the content. The null is dose 0, the model "
+        "that answers by content: how often the cue is accused where nothing was planted. `more` is against it, on the "
+        "same samples.",
+        tuple(sentences),
+        ("explainer", "rule", "dose", "accused", "low", "high", "more", "more low", "more high", "samples"),
+        table_rows(frame, ("explainer", "rule", "dose", "share", "low", "high", "excess", "excess_low", "excess_high",
+                           "n")),
         figures=(Figure("Dose and accusation", "lines", "dose", "share of samples", series),),
+    )  # fmt: skip
+
+
+def _implants(frame: pd.DataFrame) -> Finding:
+    ordered = frame.sort_values(["differs_in", "first", "second"], kind="stable")
+    sentences = tuple(
+        f"{row['first']} and {row['second']} order the explainers with tau {row['tau']:.2f} ({row['low']:.2f} to "
+        f"{row['high']:.2f}) on {row['rules']} rules."
+        for _, row in ordered.iterrows()
+    )
+    return Finding(
+        "Does the order of explainers depend on how the rule got there?",
+        "Kendall's tau of two orders of explainers by pointing, on samples that all of them have a score for. Two "
+        "seeds differ by chance alone: implants differ only where their tau lies below that.",
+        sentences, ("first", "second", "differ in", "rules", "tau", "low", "high", "samples"),
+        table_rows(ordered, ("first", "second", "differs_in", "rules", "tau", "low", "high", "samples")),
     )  # fmt: skip

@@ -4,8 +4,9 @@ Raw mass, or mass corrected for area, cannot be compared between a small box, a 
 cue's mass is read against its own null, which puts image and words on one scale from 0 to 1:
 
 - *permuted*: the map's own cells (the text's own word scores) in random order, so that noise accuses each cue equally;
-- *matched*: the same explainer's maps of other samples, read at this sample's places. It keeps how smooth maps are and
-  where they lie by habit, which permutation destroys.
+- *matched*: the same map, read at the places that the cues have in other samples. It keeps how smooth a map is and
+  where such maps lie by habit, which permutation destroys. Over all pairs of samples these are the same readings as
+  "the explainer's maps of other samples at this sample's places", and they do not depend on what else is in a batch.
 """
 
 from __future__ import annotations
@@ -16,10 +17,11 @@ import numpy as np
 import numpy.typing as npt
 
 from karat.datasets.cues.sample import CueSample
-from karat.kernel.attribution import Attribution, resize_maps
+from karat.kernel.attribution import Attribution
 
 #: Cues that have a carrier of their own; `side` is carried by the object, as `content` is.
-POINTED = ("content", "tag", "frame", "sticker", "word")
+IMAGE = ("content", "tag", "frame", "sticker")
+POINTED = (*IMAGE, "word")
 PERMUTATIONS = 999
 FINEST = 24  # cells a side: finer maps are averaged, since single pixels carry no cue
 
@@ -65,8 +67,8 @@ def permuted(sample: CueSample, attribution: Attribution, rng: np.random.Generat
     percentiles = np.full(len(POINTED), np.nan)
     cells = cell_maps(attribution)
     if cells is not None and cells.sum() > 0:
-        here = [k for k, cue in enumerate(POINTED) if cue != "word" and sample.mask(cue).any()]
-        shares = np.stack([coverage(sample, POINTED[k], (cells.shape[0], cells.shape[1])).ravel() for k in here])
+        here = [k for k, cue in enumerate(IMAGE) if sample.mask(cue).any()]
+        shares = np.stack([coverage(sample, IMAGE[k], (cells.shape[0], cells.shape[1])).ravel() for k in here])
         percentiles[here] = _percentiles(cells.ravel(), shares, rng)
     words = None if attribution.words is None else np.abs(np.asarray(attribution.words, dtype=np.float64))
     carrier = np.array(sample.word_mask("word"), dtype=np.float64)
@@ -78,10 +80,10 @@ def permuted(sample: CueSample, attribution: Attribution, rng: np.random.Generat
 def _percentiles(values: Floats, shares: Floats, rng: np.random.Generator) -> Floats:
     """Of shares (c, n) · values (n,), each among PERMUTATIONS of the values."""
     orders = rng.permuted(np.tile(values, (PERMUTATIONS, 1)), axis=1)
-    return _rank(shares @ values, orders @ shares.T, rng)
+    return rank_among(shares @ values, orders @ shares.T, rng)
 
 
-def _rank(masses: Floats, null: Floats, rng: np.random.Generator) -> Floats:
+def rank_among(masses: Floats, null: Floats, rng: np.random.Generator) -> Floats:
     """Where masses (c,) stand among null (m, c), between 0 and 1; uniform where they are of one kind."""
     near = 1e-9 * np.maximum(np.abs(masses), np.abs(null).max(axis=0, initial=0.0)) + 1e-300
     below = (null < masses - near).sum(axis=0)
@@ -89,36 +91,52 @@ def _rank(masses: Floats, null: Floats, rng: np.random.Generator) -> Floats:
     return np.asarray((below + rng.random(len(masses)) * (ties + 1)) / (len(null) + 1))
 
 
-def matched(
-    samples: Sequence[CueSample], attributions: Sequence[Attribution], rngs: Sequence[np.random.Generator]
-) -> Floats:
-    """(n, POINTED) percentiles of each cue's share of the mass among the shares that the maps of all other samples of
-    the batch have at the same places. NaN as for `permuted`, and for words whose question has another length.
+class Places:
+    """Where the cues lie in some samples: what a map is read at to know what it would say of any picture."""
+
+    def __init__(self, samples: Sequence[CueSample]) -> None:
+        self.samples = tuple(samples)
+        self._covers: dict[tuple[str, tuple[int, int]], Floats] = {}
+
+    def covers(self, cue: str, size: tuple[int, int]) -> Floats:
+        """(samples that have the cue, cells): `coverage` of each."""
+        if (cue, size) not in self._covers:
+            rows = [coverage(sample, cue, size).ravel() for sample in self.samples if sample.mask(cue).any()]
+            self._covers[cue, size] = np.array(rows).reshape(-1, size[0] * size[1])
+        return self._covers[cue, size]
+
+    def words(self, length: int) -> Floats:
+        """(questions of so many words that have the cue, words): which word it is."""
+        masks = [sample.word_mask("word") for sample in self.samples]
+        return np.array([mask for mask in masks if len(mask) == length and any(mask)], float).reshape(-1, length)
+
+
+def matched(sample: CueSample, attribution: Attribution, places: Places, rng: np.random.Generator) -> Floats:
+    """(POINTED,) percentiles of the mean of the map on each cue among its means where the cue lies in other samples of
+    the same data. Means, because objects differ in size.
+
+    NaN as for `permuted`, and for a cue that is at the same place everywhere: a frame, and the word in questions of a
+    length that only one form of question has.
     """
-    percentiles = np.full((len(samples), len(POINTED)), np.nan)
-    maps = [cell_maps(attribution) for attribution in attributions]
-    words = [None if a.words is None else np.abs(np.asarray(a.words, dtype=np.float64)) for a in attributions]
-    for i, sample in enumerate(samples):
-        own = maps[i]
-        if own is not None and own.sum() > 0:
-            others = [
-                resize_maps(other[None], *own.shape)[0] if other.shape != own.shape else other
-                for j, other in enumerate(maps)
-                if j != i and other is not None and other.sum() > 0
-            ]
-            here = [k for k, cue in enumerate(POINTED) if cue != "word" and sample.mask(cue).any()]
-            if others and here:
-                shares = np.stack([coverage(sample, POINTED[k], (own.shape[0], own.shape[1])).ravel() for k in here])
-                flat = np.stack([np.ravel(other) / other.sum() for other in others])
-                percentiles[i, here] = _rank(shares @ (own.ravel() / own.sum()), flat @ shares.T, rngs[i])
-        mine, carrier = words[i], np.array(sample.word_mask("word"), dtype=np.float64)
-        if mine is not None and mine.sum() > 0 and carrier.any():
-            texts = [
-                w / w.sum()
-                for j, w in enumerate(words)
-                if j != i and w is not None and len(w) == len(mine) and w.sum() > 0
-            ]
-            if texts:
-                mass = np.array([carrier @ (mine / mine.sum())])
-                percentiles[i, POINTED.index("word")] = _rank(mass, (np.stack(texts) @ carrier)[:, None], rngs[i])[0]
+    percentiles = np.full(len(POINTED), np.nan)
+    cells = cell_maps(attribution)
+    if cells is not None and cells.sum() > 0:
+        size = (cells.shape[0], cells.shape[1])
+        for k, cue in enumerate(IMAGE):
+            if sample.mask(cue).any():
+                here = coverage(sample, cue, size).ravel()
+                percentiles[k] = _elsewhere(cells.ravel(), here, places.covers(cue, size), rng)
+    words = None if attribution.words is None else np.abs(np.asarray(attribution.words, dtype=np.float64))
+    carrier = np.array(sample.word_mask("word"), dtype=np.float64)
+    if words is not None and words.sum() > 0 and carrier.any():
+        percentiles[POINTED.index("word")] = _elsewhere(words, carrier, places.words(len(carrier)), rng)
     return percentiles
+
+
+def _elsewhere(values: Floats, here: Floats, places: Floats, rng: np.random.Generator) -> float:
+    """Where the mean of values (n,) at a place (n,) stands among its means at other places (m, n); NaN without any."""
+    other = places[np.abs(places - here).max(axis=1, initial=0.0) > 1e-9]
+    if not len(other):
+        return float("nan")
+    means = np.vstack([here, other]) @ values / np.vstack([here, other]).sum(axis=1)
+    return float(rank_among(means[:1], means[1:, None], rng)[0])
