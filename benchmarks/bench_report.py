@@ -17,7 +17,7 @@ from pathlib import Path
 from side_by_side import compared, size, skipped
 
 from karat.report import report
-from karat.report.evidence import gather
+from karat.results import load_run
 from tests.report.chromium import BINARY, Browser
 from tests.report.runs import make_run
 
@@ -72,7 +72,7 @@ def main() -> None:
         start = time.process_time()
         page = report([run], Path(folder) / "page")
         written = time.process_time() - start
-        scores = gather([run]).scores
+        scores = load_run(run).scores()
         files = [path for path in page.parent.rglob("*") if path.is_file()]
         print(f"processes waiting for a core meanwhile: {os.getloadavg()[0]:.0f}, cores: {os.cpu_count()}")
         print(f"{len(scores):,} rows, {SAMPLES:,} samples: written in {written:.1f} s of CPU time,")

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from karat.report import report
-from karat.report.evidence import gather, is_control
+from karat.report.evidence import gather
 from karat.report.maps import ItemKey, Kept, by_item, disagree
+from karat.results import load_run
 from karat.results.store import Store
 from tests.report.chromium import Browser
 from tests.report.examples import findings
@@ -48,7 +49,9 @@ def _choose(browser: Browser, label: str, value: str, within: str = "document") 
 
 
 def _maps_disagree(item: tuple[ItemKey, Kept]) -> float:
-    return disagree([parts["visual"] for name, parts in item[1].items() if not is_control(name)])
+    return disagree(
+        [parts["visual"] for name, parts in item[1].items() if name not in ("control/random", "control/oracle")]
+    )
 
 
 @pytest.mark.parametrize("look", LOOKS)
@@ -79,7 +82,7 @@ def test_axe_finds_nothing_serious(browser: Browser, demo: Path, axe: str, page:
 
 
 def test_the_leaderboard_shows_the_boards_numbers(browser: Browser, demo: Path, demo_run: Path) -> None:
-    scores = gather([demo_run]).scores
+    scores = load_run(demo_run).scores()
     browser.open(demo, "overview?metric=outside&model=twin.spur", BOARD)
     shown = dict(browser.run(
         "[...document.querySelectorAll('#leaderboard tbody tr')]"
@@ -105,7 +108,7 @@ def test_heads_sort_and_say_so(browser: Browser, demo: Path) -> None:
 
 
 def test_filters_keep_what_they_say(browser: Browser, demo: Path, demo_run: Path) -> None:
-    scores = gather([demo_run]).scores
+    scores = load_run(demo_run).scores()
     mass = scores[(scores["metric"] == "mass") & (scores["explainer"] == "cam/gradcam")]
     data = Pictures(n=48)
     truth = {f"pictures/{i}": data.sample(i).answer for i in range(48)}
@@ -143,8 +146,8 @@ def test_search_looks_at_questions_and_ids(browser: Browser, demo: Path) -> None
 
 
 def test_sorting_by_disagreement(browser: Browser, demo: Path, demo_run: Path) -> None:
-    scores = gather([demo_run]).scores
-    rows = scores[(scores["metric"] == "mass") & ~scores["explainer"].map(is_control)]
+    scores = load_run(demo_run).scores()
+    rows = scores[(scores["metric"] == "mass") & ~scores["explainer.is_control"]]
     spread = rows.groupby(["model", "sample"])["value"].agg(lambda v: v.max() - v.min())
     _samples(browser, demo, "sort=scores")
     first = browser.run("new URLSearchParams(location.hash.split('?')[1]).get('at')")

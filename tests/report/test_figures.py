@@ -19,13 +19,13 @@ CARDS = "document.querySelectorAll('.card').length > 3"
 def test_heatmaps_have_the_colours_of_their_values(browser: Browser, demo: Path) -> None:
     browser.open(demo, "samples", CARDS)
     checked = browser.run("""(async () => {
-      const maps = (await KARAT.need('maps-0'))[0];
+      const maps = (await KARAT.need((await KARAT.need('items')).maps[0]))[0];
       const names = KARAT.core.browser.explainers;
       let checked = 0;
       for (const card of document.querySelectorAll('.card')) {
         const e = names.indexOf(card.querySelector('.name').textContent);
-        if (e < 0 || !maps[e]?.map) continue;
-        const [h, w, signed, data] = maps[e].map;
+        if (e < 0 || !maps[names[e]]?.map) continue;
+        const [h, w, signed, data] = maps[names[e]].map;
         const table = KARAT.colour.table(signed ? 'blue–orange' : 'ember');
         const levels = KARAT.bytes(data);
         const shown = card.querySelector('canvas').getContext('2d').getImageData(0, 0, w, h).data;

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from karat.report.evidence import Evidence, gather
-from karat.report.leaderboards import ALL, Board, board, boards
-from karat.report.resample import RESAMPLES, resample
+from karat.report.leaderboards import ALL, Board, boards, boards_of, scores_of
+from karat.report.resample import GROUPS, RESAMPLES, resample
 from karat.report.slices import slices, value_text
 from tests.report.runs import EXPLAINERS, make_run
 
@@ -28,8 +28,9 @@ def _main(evidence: Evidence, metric: str = "mass") -> Board:
 
 
 def test_means_and_counts_are_those_of_pandas(evidence: Evidence) -> None:
+    scores = evidence.runs[0].scores()
     for found in boards(evidence):
-        rows = evidence.scores[evidence.scores["metric"] == found.metric.name]
+        rows = scores[scores["metric"] == found.metric.name]
         rows = rows if found.model == ALL else rows[rows["model"] == found.model]
         for i, name in enumerate(found.explainers):
             mine = rows[rows["explainer"] == name]
@@ -123,9 +124,10 @@ def test_ranks_equal_a_literal_count(values: np.ndarray) -> None:
 
 def test_slices_are_group_means(evidence: Evidence) -> None:
     tables = list(slices(evidence))
+    scores = evidence.runs[0].scores()
     assert {table["key"] for table in tables} == {"model", "bucket", "depth", "index"}
     for table in tables:
-        rows = evidence.scores[evidence.scores["metric"] == table["metric"]]
+        rows = scores[scores["metric"] == table["metric"]]
         column = table["key"] if table["key"] == "model" else f"meta.{table['key']}"
         means = rows.groupby([column, "explainer"])["value"].mean()
         for value, line in zip(table["values"], table["mean"], strict=True):
@@ -142,8 +144,22 @@ def test_numbers_slice_in_their_order(evidence: Evidence) -> None:
 
 
 def test_a_board_of_one_sample_has_no_surprises(evidence: Evidence) -> None:
-    rows = evidence.scores[(evidence.scores["metric"] == "mass") & (evidence.scores["cluster"] == 0)]
-    found = board(evidence.metrics[0], rows)
+    scores = scores_of(evidence, evidence.metrics[0])
+    first = np.arange(len(scores.samples)) == 0
+    found = next(boards_of(evidence, scores, [ALL], first))
     low, high = found.spread.interval()
     assert np.isfinite(found.spread.mean).all()
     assert np.isnan([low, high]).all()  # one sample tells nothing of its like
+
+
+def test_many_samples_are_drawn_in_groups_and_spread_as_their_samples_do() -> None:
+    """The normal interval of a mean is an exact enough reference at this size; a fifth of it would be a mistake."""
+    rng = np.random.default_rng(3)
+    values = rng.gamma(2.0, size=(3 * GROUPS, 6))
+    values[rng.random(values.shape) < 0.2] = np.nan
+    known = np.isfinite(values)
+    found = resample(np.where(known, values, 0.0), known.astype(float))
+    np.testing.assert_allclose(found.mean, np.nanmean(values, axis=0))
+    low, high = found.interval()
+    wide = 2 * 1.96 * np.nanstd(values, axis=0, ddof=1) / np.sqrt(known.sum(axis=0))
+    np.testing.assert_allclose(high - low, wide, rtol=0.12)

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -101,7 +103,8 @@ def test_values_are_those_of_the_run(tmp_path: Path) -> None:
     page = report([run], tmp_path / "page")
     items = _chunk(page, "items")
     evidence = gather([run])
-    table = collect(evidence).table
+    scores = evidence.runs[0].scores()
+    names = [name for k in range(-(-len(evidence.order) // 1024)) for name in _chunk(page, f"texts-{k}")["id"]]
     core = _core(page)
     explainers = core["browser"]["explainers"]
     models, samples = items["item"]["model"], _unpack(items["item"]["sample"])
@@ -109,12 +112,12 @@ def test_values_are_those_of_the_run(tmp_path: Path) -> None:
     for k, metric in enumerate(core["metrics"]):
         chunk = _chunk(page, f"values-{k}")
         values, codes = _unpack(chunk["values"]), _unpack(chunk["codes"])
-        rows = evidence.scores[evidence.scores["metric"] == metric["name"]]
+        rows = scores[scores["metric"] == metric["name"]]
         assert (codes == 0).sum() == (rows["status"] == "score").sum()
         found = rows.set_index(["model", "explainer", "sample"])
         for e, explainer in enumerate(explainers):
-            for i in range(len(table)):
-                name = items["sample"]["id"][samples[i]]
+            for i in range(len(samples)):
+                name = names[samples[i]]
                 row = found.loc[(models["values"][model_codes[i]], explainer, name)]
                 if row["status"] == "score":
                     assert values[e, i] == pytest.approx(row["value"], abs=1e-6)
@@ -125,29 +128,41 @@ def test_values_are_those_of_the_run(tmp_path: Path) -> None:
 
 
 def test_more_reasons_than_fit_in_a_byte_are_lumped(tmp_path: Path) -> None:
-    evidence = gather(
-        [make_run(tmp_path / "run", n=300, models=("twin.pure",), explainers=("gradient/input",), maps=False)]
-    )
-    odd = evidence.scores.index % 3 == 0
-    evidence.scores.loc[odd, ["value", "status"]] = [np.nan, "failure"]
-    evidence.scores.loc[odd, "reason"] = [f"reason {i}" for i in range(odd.sum())]
+    n = 900
+    run = make_run(tmp_path / "run", n=n, models=("twin.pure",), explainers=("gradient/input",), maps=False)
+    store = Store(run)
+    name = store.shards("scores", ".parquet")
+    for k, shard in enumerate(name):  # other reasons, under the name of their content
+        table = pq.read_table(run / shard)
+        odd = np.arange(len(table)) % 3 == 0
+        status = pa.array(np.where(odd, "failure", "score"))
+        told = pa.array([f"reason {k} {i}" if broken else None for i, broken in enumerate(odd)])
+        for column, values in (("status", status), ("reason", told)):
+            table = table.set_column(table.column_names.index(column), column, values)
+        sink = pa.BufferOutputStream()
+        pq.write_table(table, sink)
+        store.remove(shard)
+        store.write_shard("scores", ".parquet", sink.getvalue().to_pybytes())
+    evidence = gather([run])
     chunk = metric_values(evidence, collect(evidence), "grid", evidence.metrics[0].name)
     codes = _unpack(chunk["codes"])
     assert len(chunk["reasons"]) <= 253
     assert codes.max() <= 254
-    assert (codes == 0).sum() == (evidence.scores[evidence.scores["metric"] == "mass"]["status"] == "score").sum()
+    assert (codes == 254).any()
+    scores = evidence.runs[0].scores()
+    assert (codes == 0).sum() == (scores[scores["metric"] == "mass"]["status"] == "score").sum()
 
 
 def test_maps_are_kept_to_a_255th(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", n=6, models=("twin.pure",), explainers=("cam/gradcam", "gradient/input"))
     page = report([run], tmp_path / "page")
-    chunk = _chunk(page, "maps-0")
+    chunk = _chunk(page, _chunk(page, "items")["maps"][0])
     evidence = gather([run])
     view = evidence.shards[0].view
     maps = view.maps()
-    for c, cell in enumerate(view.cells):  # explainers sort as the cells stand
+    for cell in view.cells:
         for position, parts in maps[cell["id"]].items():
-            h, w, signed, data = chunk[str(position)][str(c)]["map"]
+            h, w, signed, data = chunk[str(position)][cell["place"][2]]["map"]
             levels = np.frombuffer(base64.b64decode(data), np.uint8).reshape(h, w).astype(float)
             values = (levels - 127) / 127 if signed else levels / 255
             assert bool(signed) == (cell["place"][2] == "gradient/input")
@@ -159,7 +174,8 @@ def test_an_extended_run_shows_all_explainers_of_a_sample_together(tmp_path: Pat
     make_run(tmp_path / "run", n=4, models=("twin.pure",), explainers=("cam/gradcam",))
     make_run(tmp_path / "run2", n=4, models=("twin.pure",), explainers=("control/random",))
     page = report([tmp_path / "run", tmp_path / "run2"], tmp_path / "page")
-    assert all(set(shown) == {"0", "1"} for shown in _chunk(page, "maps-0").values())
+    (name,) = _chunk(page, "items")["maps"]
+    assert all(set(shown) == {"cam/gradcam", "control/random"} for shown in _chunk(page, name).values())
 
 
 def test_the_same_rows_give_the_same_bytes(tmp_path: Path) -> None:
@@ -198,8 +214,8 @@ def test_a_lost_dataset_leaves_the_tables(tmp_path: Path, dataset: str, why: str
     page = report([make_run(tmp_path / "run", n=4, dataset=dataset)], tmp_path / "page")
     core = _core(page)
     assert why in core["browser"]["problems"]["pictures(n=4)"]
-    assert core["boards"][0]["rows"]
-    assert _chunk(page, "scenes-0") == {}
+    assert _chunk(page, "boards-0")[0]["rows"]
+    assert _chunk(page, _chunk(page, "items")["scenes"][0]) == {}
 
 
 def test_a_changed_dataset_shows_no_pictures_of_others(tmp_path: Path) -> None:
@@ -209,7 +225,7 @@ def test_a_changed_dataset_shows_no_pictures_of_others(tmp_path: Path) -> None:
     Store(run).write_json("manifest.json", manifest)
     page = report([run], tmp_path / "page")
     assert "has changed since the run" in page.read_text()
-    assert _chunk(page, "scenes-0") == {}
+    assert _chunk(page, _chunk(page, "items")["scenes"][0]) == {}
 
 
 def test_torch_stays_out(tmp_path: Path) -> None:

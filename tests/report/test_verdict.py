@@ -81,8 +81,8 @@ def test_warnings_name_failures_refusals_missing_controls_and_missing_cells(tmp_
     failed = next(c for c in found if "rows failed" in c.text)
     assert failed.level == "wrong"
     assert any("map: all zero" in line for line in failed.details)
-    count = int((evidence.scores["status"] == "failure").sum())
-    assert failed.text.startswith(f"{count} of {len(evidence.scores)} ")
+    count = int((evidence.runs[0].scores()["status"] == "failure").sum())
+    assert failed.text.startswith(f"{count} of {len(evidence.rows)} ")
     assert any("not run" in text for text in texts)
     assert sum("no control/" in text for text in texts) == 2
     assert any("1 job was given up" in text for text in texts)
@@ -131,14 +131,19 @@ def test_two_runs_of_other_seeds_are_never_averaged(tmp_path: Path) -> None:
     one, two = make_run(tmp_path / "a", n=6), make_run(tmp_path / "b", n=6, seed=1)
     evidence = gather([one, two])
     assert list(evidence.protocols) == ["grid", "grid · b"]
-    assert (evidence.scores.groupby("protocol").size() == 6 * 2 * 6 * 3).all()
+    counts = {
+        p: sum((evidence.rows.values(p, m).state != 255).sum() for q, m in evidence.rows.scores() if p == q)
+        for p in evidence.protocols
+    }
+    assert len(counts) == 2
+    assert set(counts.values()) == {6 * 2 * 6 * 3}
 
 
 def test_the_same_run_twice_counts_once(tmp_path: Path) -> None:
     run = make_run(tmp_path / "a", n=6)
     evidence = gather([run, run])
     assert list(evidence.protocols) == ["grid"]
-    assert len(evidence.scores) == 6 * 2 * 6 * 3
+    assert len(evidence.rows) == 6 * 2 * 6 * 3
 
 
 def test_shared_seconds_are_not_split_and_lone_ones_are_given(tmp_path: Path) -> None:

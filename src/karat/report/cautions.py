@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -39,7 +38,7 @@ def cautions(evidence: Evidence, main: Sequence[Board]) -> list[Caution]:
 
 def _unfinished(evidence: Evidence) -> list[Caution]:
     found = []
-    done = set(evidence.scores["cell"].unique())  # a recorded run has rows and no shards; a cell may have no rows
+    done = set(evidence.rows.cells)  # a recorded run has rows and no shards; a cell may have no rows
     done |= {cell["id"] for shard in evidence.shards for cell in shard.view.cells}
     for name, run in zip(evidence.names, evidence.runs, strict=True):
         wanted = set(run.manifest["cells"])
@@ -51,14 +50,13 @@ def _unfinished(evidence: Evidence) -> list[Caution]:
 
 
 def _failures(evidence: Evidence) -> list[Caution]:
-    failed = evidence.scores[evidence.scores["status"] == "failure"]
-    if failed.empty:
+    counts = evidence.rows.failures()
+    if not counts:
         return []
-    counts = Counter(zip(failed["explainer"], failed["reason"], strict=True))
-    details = [f"{explainer}: {reason} ({n:,} rows)" for (explainer, reason), n in counts.most_common(_SHOWN)]
+    details = [f"{explainer}: {reason} ({n:,} rows)" for explainer, reason, n in counts[:_SHOWN]]
     if len(counts) > _SHOWN:
         details.append(f"and {len(counts) - _SHOWN:,} more reasons")
-    text = f"{len(failed):,} of {len(evidence.scores):,} rows failed and are left out of the means."
+    text = f"{sum(n for *_, n in counts):,} of {len(evidence.rows):,} rows failed and are left out of the means."
     return [Caution("wrong", text, tuple(details))]
 
 

@@ -15,7 +15,6 @@ import numpy as np
 
 from karat.kernel.errors import BadInput
 from karat.kernel.identity import generator
-from karat.report.evidence import is_control
 from karat.results import Run, load_run
 from karat.statistics.bootstrap import paired_difference
 from karat.statistics.multiple import adjust
@@ -122,11 +121,20 @@ def compare(
         )
     directions = {**_directions(two), **_directions(one)}
     changes = [_change(place, groups[0][place], groups[1][place]) for place in shared]
-    tested = np.array([_is_tested(change) for change in changes])
+    controls = {
+        name for frame in (first, second) for name in frame["explainer"][frame["explainer.is_control"]].unique()
+    }
+    tested = np.array([np.isfinite(change.p) and change.explainer not in controls for change in changes])
     p = np.full(len(changes), np.nan)
     p[tested] = adjust([change.p for change, use in zip(changes, tested, strict=True) if use], "holm")
     judged = [
-        replace(change, p=float(q), judgement=_judge(change, q, directions[change.metric], level, tolerance))
+        replace(
+            change,
+            p=float(q),
+            judgement="control"
+            if change.explainer in controls
+            else _judge(change, q, directions[change.metric], level, tolerance),
+        )
         for change, q in zip(changes, p, strict=True)
     ]
     return Compared(
@@ -200,13 +208,7 @@ def _change(place: Place, before: pd.DataFrame, after: pd.DataFrame) -> Change:
     return Change(*place, len(a), *means, means[1] - means[0], low, high, p, lost, "too few")
 
 
-def _is_tested(change: Change) -> bool:
-    return np.isfinite(change.p) and not is_control(change.explainer)
-
-
 def _judge(change: Change, p: float, direction: str, level: float, tolerance: float) -> Judgement:
-    if is_control(change.explainer):
-        return "control"
     if not np.isfinite(p):
         return "too few"
     if not (p < level and abs(change.difference) > tolerance):

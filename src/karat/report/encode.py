@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ _KINDS: dict[str, np.dtype[Any]] = {"f": np.dtype("<f4"), "i": np.dtype("<i4"), 
 
 # `</script>`, `<!--` and `]]>` cannot occur once these three are escaped; ensure_ascii takes care of U+2028 and of
 # lone surrogates, which UTF-8 could not hold.
-_ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
+_ESCAPES = (("<", "\\u003c"), (">", "\\u003e"), ("&", "\\u0026"))
 
 
 def to_json(value: Any) -> str:
@@ -22,7 +23,10 @@ def to_json(value: Any) -> str:
     >>> to_json({"name": "</script>"})
     '{"name":"\\\\u003c/script\\\\u003e"}'
     """
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=True, allow_nan=False).translate(_ESCAPES)
+    text = json.dumps(value, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    for sign, escape in _ESCAPES:  # quicker than `translate` over megabytes
+        text = text.replace(sign, escape)
+    return text
 
 
 def number(value: float | None, digits: int = 6) -> float | None:
@@ -38,7 +42,7 @@ def packed(values: np.ndarray[Any, Any], kind: str) -> dict[str, Any]:
     return {"kind": kind, "shape": list(data.shape), "data": base64.b64encode(data.tobytes()).decode()}
 
 
-def coded(values: list[str | None]) -> dict[str, Any]:
+def coded(values: Sequence[str | None]) -> dict[str, Any]:
     """A column of repeated strings: distinct values in order of appearance and one code per row, -1 where missing."""
     known: dict[str, int] = {}
     codes = [-1 if value is None else known.setdefault(value, len(known)) for value in values]

@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
 
 from karat.kernel.errors import BadInput
 from karat.kernel.registry import build, find
 from karat.report.findings import Concluded
 from karat.results import Run, load_run
+from karat.results.rows import Rows
 from karat.results.run import ShardView
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 Place = tuple[str, str, str, str]  # protocol, model, dataset, explainer
 Group = tuple[str, str, str]  # protocol, model, dataset
 FLOOR = "control/random"
 REFERENCE = "control/oracle"
-_COLUMNS = ["protocol", "model", "dataset", "explainer"]
 
 
 @dataclass(frozen=True)
@@ -78,15 +78,23 @@ class Shard:
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """`scores` is the union of all rows; `protocols` maps the name shown to what the protocol asks."""
+    """`rows` are those of all runs; `protocols` maps the name shown to what the protocol asks.
+
+    `order` (samples,) are the numbers of `rows.samples` as the page counts them: by dataset, place, id; `dataset` has
+    the number of each in `datasets`.
+    """
 
     runs: tuple[Run, ...]
     names: tuple[str, ...]
-    scores: pd.DataFrame
+    rows: Rows
     metrics: tuple[Metric, ...]  # by protocol, in the protocol's own order
     protocols: dict[str, str]
     shards: tuple[Shard, ...]
     clock: Clock
+    order: npt.NDArray[np.int32]
+    datasets: tuple[str, ...]
+    dataset: npt.NDArray[np.int32]
+    explainers: dict[str, dict[str, Any]]  # label → facts
     findings: tuple[Concluded, ...] = ()
 
     def reasons_differ(self, models: Iterable[str]) -> bool:
@@ -97,61 +105,74 @@ class Evidence:
     def metrics_of(self, protocol: str) -> list[Metric]:
         return [metric for metric in self.metrics if metric.protocol == protocol]
 
+    def is_control(self, explainer: str) -> bool:
+        return bool(self.explainers.get(explainer, {}).get("is_control"))
 
-def is_control(explainer: str) -> bool:
-    return explainer.startswith("control/")
+    def control(self, explainers: Sequence[str], name: str) -> int | None:
+        """Position of the explainer that plays a control: by its plain name, else the variant of the shortest label."""
+        own = [i for i, label in enumerate(explainers) if self.explainers.get(label, {}).get("name", label) == name]
+        return min(own, key=lambda i: len(explainers[i]), default=None)
 
 
-def control(explainers: Sequence[str], name: str) -> str | None:
-    """The explainer that plays a control: by its plain name, else a variant such as `control/random(cells=24)`."""
-    found = [e for e in explainers if e == name or e.startswith(f"{name}(")]
-    return min(found, key=len, default=None)
+class Gatherer:
+    """Reads runs, and reads on where they have grown: a shard that was read once is not read again."""
+
+    def __init__(self, paths: Sequence[str | Path]) -> None:
+        if not paths:
+            raise BadInput("a report needs at least one run directory.")
+        self.paths = tuple(paths)
+        self.rows = Rows()
+        self._shards: list[list[Shard]] = [[] for _ in paths]
+        self._wanted: list[frozenset[str]] = []
+
+    def gather(self) -> Evidence:
+        """All that is there now. Rows that two runs share (the same cell) count once."""
+        runs = tuple(load_run(path) for path in self.paths)
+        names = _names(runs)
+        wanted = [frozenset(run.manifest["cells"]) for run in runs]
+        if self._wanted and any(not old <= new for old, new in zip(self._wanted, wanted, strict=True)):
+            self.rows.close()  # cells that the spec no longer asks for
+            self.rows, self._shards = Rows(), [[] for _ in runs]
+        self._wanted = wanted
+        rows = self.rows
+        metrics: dict[tuple[str, str], Metric] = {}
+        clock = Clock({}, {})
+        findings: list[Concluded] = []
+        explainers: dict[str, dict[str, Any]] = {}
+        for number, (name, run) in enumerate(zip(names, runs, strict=True)):
+            explainers |= {label: dict(facts) for label, facts in run.parts["explainer"].items()}
+            views = rows.read(run, number, name)
+            shown = {
+                protocol: rows.shown[k] for k, (owner, protocol) in enumerate(rows.owners.texts) if owner == number
+            }
+            kept = [Shard(one.view, shown) for one in self._shards[number]]
+            self._shards[number] = [*kept, *(Shard(view, shown) for view in views)]
+            for metric in _metrics(run, rows, list(shown.values()), self._shards[number]):
+                metrics.setdefault((metric.protocol, metric.name), metric)
+            clock.read(run, self._shards[number])
+            for protocol in list(shown.values())[:1]:  # a run has one
+                findings += [Concluded(protocol, name, finding) for finding in run.findings()]
+        if not len(rows):
+            raise BadInput(
+                f"{', '.join(map(str, self.paths))}: no finished cell yet, nothing to report. `karat status` says how "
+                "far it is."
+            )
+        used = set(rows.scores())
+        known = tuple(metric for key, metric in metrics.items() if key in used)
+        protocols = {name: _question(name) for name in dict.fromkeys(metric.protocol for metric in known)}
+        shards = tuple(shard for own in self._shards for shard in own)
+        order = rows.order()
+        datasets = tuple(sorted(rows.datasets.texts))
+        place = {name: k for k, name in enumerate(datasets)}
+        dataset = np.array([place[rows.samples.texts[k][0]] for k in order.tolist()], dtype=np.int32)
+        return Evidence(
+            runs, names, rows, known, protocols, shards, clock, order, datasets, dataset, explainers, tuple(findings)
+        )
 
 
 def gather(paths: Sequence[str | Path]) -> Evidence:
-    """Read the runs. Rows that two runs share (the same cell) count once."""
-    import pandas as pd
-
-    if not paths:
-        raise BadInput("a report needs at least one run directory.")
-    runs = tuple(load_run(path) for path in paths)
-    names = _names(runs)
-    frames: list[pd.DataFrame] = []
-    shards: list[Shard] = []
-    metrics: dict[tuple[str, str], Metric] = {}
-    clock = Clock({}, {})
-    findings: list[Concluded] = []
-    seen_cells: set[str] = set()
-    seen_places: set[Place] = set()
-    for name, run in zip(names, runs, strict=True):
-        frame = run.scores()
-        frame = frame[~frame["cell"].isin(seen_cells)]
-        # The same explainer on the same data with other parameters: another table, never one average.
-        clashes = {place[0] for place in _places(frame) if place in seen_places}
-        shown = {protocol: f"{protocol} · {name}" for protocol in clashes}
-        if shown:
-            frame = frame.assign(protocol=[shown.get(protocol, protocol) for protocol in frame["protocol"]])
-        seen_places |= _places(frame)
-        seen_cells |= set(frame["cell"].unique())
-        frames.append(frame.assign(run=name))
-        own = [Shard(view, shown) for view in run.shards()]
-        for metric in _metrics(run, frame, own):
-            metrics.setdefault((metric.protocol, metric.name), metric)
-        clock.read(run, own)
-        for protocol in frame["protocol"].unique()[:1]:  # a run has one
-            findings += [Concluded(protocol, name, finding) for finding in run.findings()]
-        shards += own
-    scores = pd.concat(frames, ignore_index=True)
-    if scores.empty:
-        raise BadInput(
-            f"{', '.join(map(str, paths))}: no finished cell yet, nothing to report. `karat status` says how far it is."
-        )
-    # Samples by number: rows of one sample are drawn together, and strings are slow to group by.
-    scores["cluster"] = pd.factorize(scores["dataset"].astype(str) + "\0" + scores["sample"].astype(str), sort=True)[0]
-    used = set(zip(scores["protocol"], scores["metric"], strict=True))
-    kept = tuple(metric for key, metric in metrics.items() if key in used)
-    protocols = {name: _question(name) for name in dict.fromkeys(metric.protocol for metric in kept)}
-    return Evidence(runs, names, scores, kept, protocols, tuple(shards), clock, tuple(findings))
+    """What the runs hold. Rows that two runs share (the same cell) count once."""
+    return Gatherer(paths).gather()
 
 
 def _names(runs: Sequence[Run]) -> tuple[str, ...]:
@@ -164,19 +185,15 @@ def _names(runs: Sequence[Run]) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _places(frame: pd.DataFrame) -> set[Place]:
-    return {tuple(row) for row in frame[_COLUMNS].drop_duplicates().itertuples(index=False)}
-
-
-def _metrics(run: Run, frame: pd.DataFrame, shards: Sequence[Shard]) -> list[Metric]:
+def _metrics(run: Run, rows: Rows, protocols: Sequence[str], shards: Sequence[Shard]) -> list[Metric]:
     """Metrics in the order the protocol gives them, with what their cards say."""
     cards: dict[str, dict[str, Any]] = run.manifest.get("scores", {})
     found: dict[tuple[str, str], Metric] = {}
-    listed = [(p, m) for shard in shards for p in shard.protocols for m in shard.view.metrics]
+    listed = dict.fromkeys((p, m) for shard in shards for p in shard.protocols for m in shard.view.metrics)
     # A recorded run has no shards: its rows name its metrics, in the order of the protocol if that is known here.
-    rows = frame[["protocol", "metric"]].drop_duplicates().itertuples(index=False, name=None)
+    named = [pair for pair in rows.scores() if pair[0] in protocols] if not shards else []
     order = _order(run)
-    for protocol, name in [*listed, *sorted(rows, key=lambda row: (row[0], order.get(row[1], len(order)), row[1]))]:
+    for protocol, name in [*listed, *sorted(named, key=lambda row: (row[0], order.get(row[1], len(order)), row[1]))]:
         if (protocol, name) not in found:
             card = cards.get(name, {})
             about = {key: card[key] for key in card if key in Metric.__dataclass_fields__}

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
-import pandas as pd
+import numpy.typing as npt
 
 from karat.report.encode import number
-from karat.report.evidence import FLOOR, REFERENCE, Evidence, Metric, control, is_control
-from karat.report.resample import Floats, Resampled, resample
+from karat.report.evidence import FLOOR, REFERENCE, Evidence, Metric
+from karat.report.resample import Floats, Resampled, totals
+from karat.results.rows import NO_ROW, Values
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+Mask = npt.NDArray[np.bool_]
+Ints = npt.NDArray[np.intp]
 
 ALL = ""  # "every model" or "every dataset"
 
@@ -44,10 +46,11 @@ class Board:
     sums: Floats  # (samples, e), what the sample's rows add up to
     counts: Floats
     tally: tuple[Tally, ...]
+    controls: Mask
 
     @property
-    def contenders(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
-        return np.array([not is_control(name) for name in self.explainers], dtype=np.bool_)
+    def contenders(self) -> Mask:
+        return ~self.controls
 
     def way(self) -> np.ndarray[Any, np.dtype[np.float64]]:
         """Share of the way from floor to reference; NaN where one is missing or they do not differ."""
@@ -63,12 +66,12 @@ class Board:
         """Whether the paired interval of the difference from the floor lies wholly on the better side."""
         if self.floor is None or self.better == 0:
             return [None] * len(self.explainers)
-        found: list[bool | None] = []
-        for i in range(len(self.explainers)):
-            difference, low, high = self.spread.difference(i, self.floor)
-            side = low if self.better > 0 else -high
-            found.append(None if i == self.floor or not np.isfinite(difference) else bool(side > 0))
-        return found
+        difference, low, high = self.spread.differences(self.floor)
+        side = low if self.better > 0 else -high
+        return [
+            None if i == self.floor or not np.isfinite(difference[i]) else bool(side[i] > 0)
+            for i in range(len(self.explainers))
+        ]
 
     def plain(self, evidence: Evidence) -> dict[str, Any]:
         """What the page's table shows, best first; controls keep their place among the others but no rank."""
@@ -79,7 +82,7 @@ class Board:
         for i, name in enumerate(self.explainers):
             tally = self.tally[i]
             rows.append({
-                "explainer": name, "control": is_control(name), "mean": number(self.spread.mean[i]),
+                "explainer": name, "control": bool(self.controls[i]), "mean": number(self.spread.mean[i]),
                 "low": number(low[i]), "high": number(high[i]), "way": number(way[i], 4),
                 "rank": [int(v[i]) if np.isfinite(v[i]) else None for v in (rank, rank_low, rank_high)],
                 "beats": beats[i], "asked": tally.asked, "scored": tally.scored,
@@ -106,43 +109,98 @@ class Board:
         return sum(known) / self.tally[explainer].asked if spent and len(known) == len(spent) else None
 
 
-def board(metric: Metric, frame: pd.DataFrame, model: str = ALL, dataset: str = ALL) -> Board:
-    """A board of the rows of one metric; `frame` is narrowed to the scope; `cluster` is the sample's number."""
-    explainers = tuple(sorted(frame["explainer"].unique()))
-    samples, at = np.unique(frame["cluster"].to_numpy(), return_inverse=True)
-    who = pd.Categorical(frame["explainer"], categories=list(explainers)).codes
-    place = at * len(explainers) + who
-    values = frame["value"].to_numpy(dtype=np.float64)
-    known = np.isfinite(values)
-    shape = (len(samples), len(explainers))
-    sums = np.bincount(place[known], weights=values[known], minlength=shape[0] * shape[1]).reshape(shape).astype(float)
-    counts = np.bincount(place[known], minlength=shape[0] * shape[1]).reshape(shape).astype(np.float64)
-    tally = _tally(frame["status"], frame["passes"].to_numpy(dtype=np.float64), who, len(explainers))
-    floor, reference = (control(explainers, name) for name in (FLOOR, REFERENCE))
-    spread = resample(sums, counts)
-    floor_at = None if floor is None else explainers.index(floor)
-    reference_at = None if reference is None else explainers.index(reference)
-    better = {"higher": 1, "lower": -1, "none": 0}[metric.direction]
-    return Board(metric, model, dataset, explainers, floor_at, reference_at, better, spread, sums, counts, tally)
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """One score of one protocol as arrays (models, explainers, samples), samples in the page's order, every sample of
+    the protocol with a row."""
+
+    metric: Metric
+    rows: Values
+    samples: Ints  # numbers in the page's order
+    values: Floats
+    known: Floats  # 1 where there is a value
 
 
-def narrow(frame: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
-    """What a board reads, and `keys`; words as categories. A big run is cut up some thousand times."""
-    wanted = frame[list(dict.fromkeys(["model", "explainer", "cluster", "value", "status", "passes", *keys]))]
-    return wanted.astype({name: "category" for name in ("model", "explainer", "status")})
+def scores_of(evidence: Evidence, metric: Metric) -> Scores:
+    rows = evidence.rows.values(metric.protocol, metric.name)
+    order = evidence.order
+    asked = (rows.state != NO_ROW).any(axis=(0, 1))[order]
+    samples = np.flatnonzero(asked)
+    chosen = order[asked]
+    rows = replace(
+        rows, values=rows.values[:, :, chosen], state=rows.state[:, :, chosen], reason=rows.reason[:, :, chosen],
+        passes=rows.passes[:, :, chosen],
+    )  # fmt: skip
+    known = np.isfinite(rows.values)
+    return Scores(metric, rows, samples, np.where(known, rows.values, 0.0), known.astype(np.float64))
+
+
+def boards_of(
+    evidence: Evidence, scores: Scores, models: Sequence[str], samples: Mask, dataset: str = ALL
+) -> Iterator[Board]:
+    """Boards of some models (ALL: of all together) over some of the samples, from one set of draws where they can
+    share it."""
+    rows = scores.rows
+    asked = (rows.state != NO_ROW).any(axis=1)  # (models, samples)
+    scopes: dict[bytes, list[str]] = {}
+    for model in models:
+        mine = samples & (asked.any(axis=0) if model == ALL else asked[rows.models.index(model)])
+        if mine.any():
+            scopes.setdefault(np.packbits(mine).tobytes(), []).append(model)
+    for mask, chosen in scopes.items():
+        mine = np.unpackbits(np.frombuffer(mask, np.uint8), count=len(samples)).astype(np.bool_)
+        together = {
+            model: slice(None) if model == ALL else slice(k := rows.models.index(model), k + 1) for model in chosen
+        }
+        part = slice(None) if ALL in together or len(together) > 1 else next(iter(together.values()))
+        shape = (*scores.values[part].shape[:2], int(mine.sum()))
+        sums = np.ascontiguousarray(scores.values[part][:, :, mine].reshape(-1, shape[2]).T)
+        counts = np.ascontiguousarray(scores.known[part][:, :, mine].reshape(-1, shape[2]).T)
+        above, below = (drawn.reshape(-1, *shape[:2]) for drawn in totals(sums, counts))
+        sums, counts = sums.reshape(shape[2], *shape[:2]), counts.reshape(shape[2], *shape[:2])
+        for model, where in together.items():
+            own = slice(None) if len(together) == 1 else where
+            yield _board(
+                evidence, scores.metric, rows, model, dataset, where, mine,
+                *(array[:, own].sum(axis=1) for array in (sums, counts, above, below)),
+            )  # fmt: skip
+
+
+def _board(
+    evidence: Evidence, metric: Metric, rows: Values, model: str, dataset: str, where: slice, mine: Mask,
+    sums: Floats, counts: Floats, above: Floats, below: Floats,
+) -> Board:  # fmt: skip
+    state, passes = rows.state[where][:, :, mine], rows.passes[where][:, :, mine]
+    has = (state != NO_ROW).any(axis=(0, 2))  # explainers with a row here
+    explainers = tuple(name for name, own in zip(rows.explainers, has, strict=True) if own)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mean, draws = sums.sum(axis=0) / counts.sum(axis=0), above / below
+    spread = Resampled(mean[has], np.ascontiguousarray(draws[:, has]), len(sums))
+    floor, reference = (evidence.control(explainers, name) for name in (FLOOR, REFERENCE))
+    return Board(
+        metric, model, dataset, explainers, floor, reference, {"higher": 1, "lower": -1, "none": 0}[metric.direction],
+        spread, sums[:, has], counts[:, has], _tally(state[:, has], passes[:, has]),
+        np.array([evidence.is_control(name) for name in explainers], dtype=np.bool_),
+    )  # fmt: skip
 
 
 def boards(evidence: Evidence) -> Iterator[Board]:
     """Every metric over everything, and over each model and each dataset where there is more than one."""
     for metric in evidence.metrics:
-        frame = evidence.scores
-        frame = narrow(frame[(frame["protocol"] == metric.protocol) & (frame["metric"] == metric.name)], ("dataset",))
-        for model in _scopes(frame["model"]):
-            for dataset in _scopes(frame["dataset"]):
-                part = frame if model == ALL else frame[frame["model"] == model]
-                part = part if dataset == ALL else part[part["dataset"] == dataset]
-                if len(part):
-                    yield board(metric, part, model, dataset)
+        scores = scores_of(evidence, metric)
+        models = [ALL, *scores.rows.models] if len(scores.rows.models) > 1 else [ALL]
+        datasets = evidence.dataset[scores.samples]
+        present = [name for k, name in enumerate(evidence.datasets) if (datasets == k).any()]
+        for dataset in [ALL, *present] if len(present) > 1 else [ALL]:
+            chosen = datasets == evidence.datasets.index(dataset) if dataset else np.ones(len(datasets), dtype=np.bool_)
+            yield from sorted(
+                boards_of(evidence, scores, models, chosen, dataset), key=lambda board: models.index(board.model)
+            )
+
+
+def speaks(metrics: Sequence[Metric]) -> Metric:
+    """The score that speaks for its protocol: the first that has a better and a worse."""
+    return next((metric for metric in metrics if metric.direction != "none"), metrics[0])
 
 
 def chief(evidence: Evidence, found: Sequence[Board]) -> dict[str, list[Board]]:
@@ -152,26 +210,20 @@ def chief(evidence: Evidence, found: Sequence[Board]) -> dict[str, list[Board]]:
     """
     chosen: dict[str, list[Board]] = {}
     for protocol in evidence.protocols:
-        whole = [b for b in found if b.metric.protocol == protocol and b.model == ALL and b.dataset == ALL]
-        first = next((b for b in whole if b.better != 0), whole[0])
+        metric = speaks(evidence.metrics_of(protocol))
+        first = next(b for b in found if b.metric == metric and b.model == ALL and b.dataset == ALL)
         each = [b for b in found if b.metric == first.metric and b.model != ALL and b.dataset == ALL]
         chosen[protocol] = each if each and evidence.reasons_differ(b.model for b in each) else [first]
     return chosen
 
 
-def _scopes(column: pd.Series[Any]) -> list[str]:
-    names = sorted(column.unique())
-    return [ALL, *names] if len(names) > 1 else [ALL]
-
-
-def _tally(status: pd.Series[Any], passes: Floats, who: np.ndarray[Any, Any], explainers: int) -> tuple[Tally, ...]:
-    def count(mask: np.ndarray[Any, Any]) -> list[int]:
-        return [int(n) for n in np.bincount(who[mask], minlength=explainers)]
-
-    asked = count(np.ones(len(who), dtype=np.bool_))
-    by_status = [count((status == name).to_numpy()) for name in ("score", "failure", "not_applicable")]
-    spent = np.bincount(who, weights=passes, minlength=explainers) / np.array(asked)
-    return tuple(Tally(*row) for row in zip(asked, *by_status, spent.tolist(), strict=True))
+def _tally(state: npt.NDArray[np.uint8], passes: Floats) -> tuple[Tally, ...]:
+    """Of (models, explainers, samples)."""
+    counts = [(state == code).sum(axis=(0, 2)) for code in (0, 1, 2)]
+    asked = (state != NO_ROW).sum(axis=(0, 2))
+    spent = np.nansum(passes, axis=(0, 2)) / asked
+    columns = (column.tolist() for column in (asked, *counts, spent))
+    return tuple(Tally(*row) for row in zip(*columns, strict=True))
 
 
 def _worst_last(better: int, mean: float | None) -> tuple[bool, float]:

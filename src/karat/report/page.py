@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,12 @@ from karat.kernel.references import cited
 from karat.kernel.registry import find
 from karat.report.cautions import cautions
 from karat.report.encode import number, packed, to_json
-from karat.report.evidence import Evidence, gather, is_control
+from karat.report.evidence import Evidence, gather
 from karat.report.findings import verdict_of, write_findings
-from karat.report.leaderboards import Board, boards, chief
+from karat.report.leaderboards import Board, boards, chief, speaks
+from karat.report.maps import Written
 from karat.report.page_output import Folder, Inside, Sink
-from karat.report.samples import write_samples
+from karat.report.samples import PICTURES, write_samples
 from karat.report.slices import slices
 from karat.report.verdict import listed, verdict
 
@@ -37,26 +39,43 @@ SCRIPTS = (
 _SHOWN = ("models", "datasets", "seed", "versions", "hardware", "command")  # of a manifest
 
 
-def report(runs: Sequence[str | Path], out: str | Path, single_file: bool = False) -> Path:
-    """Write the page for one or more run directories into `out` and return the path of its index.html.
+def report(
+    runs: Sequence[str | Path], out: str | Path, single_file: bool = False, pictures: int | None = PICTURES
+) -> Path:
+    """Write the page for one or more runs and return the path of its index.html.
 
-    The same rows give the same bytes. With `single_file` all is inside index.html: for small runs that go by mail.
+    Args:
+        runs: run directories or fsspec URLs.
+        out: folder that the page is written to. The same rows give the same bytes.
+        single_file: all inside index.html, for small runs that go by mail.
+        pictures: samples whose pictures and maps the page holds, at even distances; None for all of them. Every sample
+            has its rows.
+
+    Returns:
+        The path of index.html.
+
+    Example:
+        >>> report(["runs/grid-quick"], "page")  # doctest: +SKIP
+        PosixPath('page/index.html')
     """
-    evidence = gather(runs)
+    return write_page(gather(runs), out, single_file, pictures, Written())
+
+
+def write_page(evidence: Evidence, out: str | Path, single_file: bool, pictures: int | None, written: Written) -> Path:
+    """The page of what was gathered; chunks that were `written` for an earlier page of it are taken over."""
     folder = Folder(Path(out))
     inside = Inside()
     sink: Sink = inside if single_file else folder
-    found = list(boards(evidence))
-    main = chief(evidence, found)
-    sink.data("slices", list(slices(evidence)))
+    main = _write_boards(evidence, sink)
     core = {
         "protocols": evidence.protocols,
         "metrics": [vars(metric) for metric in evidence.metrics],
-        "boards": [{**board.plain(evidence), "verdict": verdict(board)} for board in found],
+        "controls": sorted(name for name in evidence.explainers if evidence.is_control(name)),
+        "slices": _write_slices(evidence, sink),
         "chief": {name: {"metric": first.metric.name, "model": first.model} for name, (first, *_) in main.items()},
         "findings": write_findings(evidence, sink),
         "work": _work(evidence),
-        "browser": write_samples(evidence, sink),
+        "browser": write_samples(evidence, sink, pictures, written),
         "about": _about(evidence),
         "colours": colours_of_page(),
     }
@@ -91,6 +110,31 @@ def colours_of_page() -> dict[str, Any]:
     return {**tables, "alpha": ALPHA, "veil": VEIL}
 
 
+def _write_boards(evidence: Evidence, sink: Sink) -> dict[str, list[Board]]:
+    """One chunk of boards per protocol; gives the chief boards of each."""
+    plain: dict[str, list[dict[str, Any]]] = {name: [] for name in evidence.protocols}
+    kept: list[Board] = []  # only what may be chief: a board holds its draws
+    speaking = {name: speaks(evidence.metrics_of(name)) for name in evidence.protocols}
+    for board in boards(evidence):
+        plain[board.metric.protocol].append({**board.plain(evidence), "verdict": verdict(board)})
+        if board.metric == speaking[board.metric.protocol] and not board.dataset:
+            kept.append(board)
+    for k, found in enumerate(plain.values()):
+        sink.data(f"boards-{k}", found)
+    return chief(evidence, kept)
+
+
+def _write_slices(evidence: Evidence, sink: Sink) -> dict[str, list[dict[str, Any]]]:
+    """One chunk of tables per score; gives the keys and models that each protocol has tables of."""
+    places = {(metric.protocol, metric.name): k for k, metric in enumerate(evidence.metrics)}
+    index: dict[str, dict[tuple[str, str], None]] = {}
+    for (protocol, metric), tables in groupby(slices(evidence), key=lambda table: (table["protocol"], table["metric"])):
+        found = list(tables)
+        sink.data(f"slices-{places[protocol, metric]}", found)
+        index.setdefault(protocol, {}).update({(table["key"], table["model"]): None for table in found})
+    return {protocol: [{"key": key, "model": model} for key, model in pairs] for protocol, pairs in index.items()}
+
+
 def _verdict(evidence: Evidence, protocol: str, speaking: Sequence[Board]) -> dict[str, Any]:
     """What the protocol itself concluded, where it did; then what its chief boards say."""
     return {
@@ -106,16 +150,16 @@ def in_words(evidence: Evidence) -> str:
 
     "7 explainers and 3 controls on 2 models (...) over 240 samples of grid: 6 scores, 14,400 rows."
     """
-    scores = evidence.scores
-    explainers = sorted(scores["explainer"].unique())
-    controls = [name for name in explainers if is_control(name)]
-    models, data = sorted(scores["model"].unique()), sorted(scores["dataset"].unique())
+    rows = evidence.rows
+    places = {place for protocol in evidence.protocols for place in rows.places(protocol)}
+    models, data, explainers = (sorted({place[k] for place in places}) for k in (0, 1, 2))
+    controls = [name for name in explainers if evidence.is_control(name)]
     who = [_count(len(explainers) - len(controls), "explainer")] if len(controls) < len(explainers) else []
     who += [_count(len(controls), "control")] if controls else []
-    samples = f"{_count(scores['cluster'].nunique(), 'sample')} of {listed(data)}"
-    rows = f"{_count(len(evidence.metrics), 'score')} each, {len(scores):,} rows in all"
+    samples = f"{_count(len(rows.samples), 'sample')} of {listed(data)}"
+    scores = f"{_count(len(evidence.metrics), 'score')} each, {len(rows):,} rows in all"
     on = f"{_count(len(models), 'model')} ({listed(models)})"
-    return f"{' and '.join(who)} on {on}, over {samples}. {rows}."
+    return f"{' and '.join(who)} on {on}, over {samples}. {scores}."
 
 
 def _count(n: int, what: str) -> str:
@@ -148,7 +192,7 @@ def _about(evidence: Evidence) -> dict[str, Any]:
 def _explainers(evidence: Evidence) -> list[dict[str, str]]:
     """What the cards of the explainers say; only names of those that are not installed here."""
     known = []
-    for name in sorted(evidence.scores["explainer"].unique()):
+    for name in sorted(evidence.rows.explainers.texts):
         try:
             card = find("explainer", name.split("(")[0]).card
             known.append({"name": name, "summary": card.summary, "citation": card.citation})

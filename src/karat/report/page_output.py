@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -11,12 +12,17 @@ from typing import Any, Protocol
 from karat.kernel.errors import BadInput
 from karat.report.encode import to_json
 
+_TILE = re.compile(rb"tiles/[0-9a-f]{20}\.(?:png|jpg)")
 _TYPES = {"png": "image/png", "jpg": "image/jpeg"}
 
 
 class Sink(Protocol):
     def data(self, name: str, value: Any) -> None:
         """Keep a chunk of data under a name that the page asks for."""
+        ...
+
+    def keep(self, name: str, older: Path | None) -> bool:
+        """Take a chunk over, with its pictures, from the folder of an earlier page; whether it was there."""
         ...
 
     def picture(self, data: bytes, suffix: str) -> str:
@@ -33,6 +39,17 @@ class Folder:
 
     def data(self, name: str, value: Any) -> None:
         self.write(f"data/{name}.js", f'window.KARAT.push("{name}",{to_json(value)});\n'.encode())
+
+    def keep(self, name: str, older: Path | None) -> bool:
+        path = older / f"data/{name}.js" if older is not None else None
+        if path is None or not path.is_file():
+            return False
+        data = path.read_bytes()
+        for tile in set(_TILE.findall(data)):
+            if self.root / tile.decode() not in self.written:
+                self.write(tile.decode(), (older / tile.decode()).read_bytes())
+        self.write(f"data/{name}.js", data)
+        return True
 
     def picture(self, data: bytes, suffix: str) -> str:
         # Named by content: many questions about one image keep one file.
@@ -66,6 +83,9 @@ class Inside:
 
     def data(self, name: str, value: Any) -> None:
         self.blocks[name] = to_json(value)
+
+    def keep(self, name: str, older: Path | None) -> bool:
+        return False
 
     def picture(self, data: bytes, suffix: str) -> str:
         return f"data:{_TYPES[suffix]};base64,{base64.b64encode(data).decode()}"

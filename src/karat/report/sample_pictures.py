@@ -45,7 +45,7 @@ def datasets(evidence: Evidence) -> dict[str, Scenes]:
         for name, scenes in _datasets(run):
             if found.setdefault(name, scenes).problem and not scenes.problem:
                 found[name] = scenes
-    for name in evidence.scores["dataset"].unique():
+    for name in evidence.datasets:
         found.setdefault(name, Scenes(problem="the run's spec does not name it"))
     return found
 

@@ -1,99 +1,151 @@
-"""What the sample browser shows: columns to filter and sort by, and maps that load when they are looked at."""
+"""What the sample browser shows: columns to filter and sort by; texts, pictures and maps that load when looked at."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
+import numpy.typing as npt
 
 from karat.report.encode import coded, packed
 from karat.report.evidence import Evidence
-from karat.report.maps import ItemKey, write_maps
+from karat.report.maps import ItemKey, Placed, Written, write_maps
 from karat.report.page_output import Sink
-from karat.report.sample_pictures import datasets, scene
+from karat.report.sample_pictures import Scenes, datasets, scene
 from karat.report.slices import value_text
+from karat.results.rows import NO_ROW
+from karat.results.shard import STATUS
 
+PICTURES = 2048  # samples whose pictures and maps a page holds, unless told otherwise
 _SCENES = 32  # samples a chunk of scenes holds
+_TEXTS = 1024  # samples a chunk of texts holds
 _REASONS = 253  # distinct reasons kept in one byte; 0 is a score, 254 "another reason", 255 no row
+Ints = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True, eq=False)
 class Items:
-    """One item per (protocol, model, sample), in that order; `at` finds it."""
+    """One item per (protocol, model, sample), in that order. Samples are numbered as the page counts them."""
 
-    table: pd.DataFrame  # protocol, model, cluster, sample (number), answer, expected, probability
-    at: dict[ItemKey, int]
-    samples: pd.DataFrame  # one row per sample: dataset, sample (id), cluster, meta.*; in order of the dataset
+    protocol: list[str]
+    model: list[str]
+    sample: Ints
+    answer: Ints  # in `Rows.answers`, -1 where there is none
+    expected: Ints
+    probability: npt.NDArray[np.float64]
+    starts: dict[str, tuple[int, int]]  # protocol → its first item, and one past its last
     explainers: tuple[str, ...]
 
+    def at(self, evidence: Evidence) -> dict[ItemKey, int]:
+        texts = evidence.rows.samples.texts
+        named = [texts[k] for k in evidence.order.tolist()]
+        return {
+            (protocol, model, *named[s]): i
+            for i, (protocol, model, s) in enumerate(zip(self.protocol, self.model, self.sample.tolist(), strict=True))
+        }
 
-def write_samples(evidence: Evidence, sink: Sink) -> dict[str, Any]:
+
+def write_samples(evidence: Evidence, sink: Sink, pictures: int | None, written: Written) -> dict[str, Any]:
     """Write all chunks of the browser; returns what its first look needs: names, counts and problems."""
     items = collect(evidence)
-    truths, questions, problems = _write_scenes(evidence, items, sink)
-    parts, disagreement = write_maps(evidence, items.at, {name: i for i, name in enumerate(items.explainers)}, sink)
+    chosen = _chosen(len(evidence.order), pictures)
+    truths, questions, chunks, problems = _write_scenes(evidence, chosen, sink, written)
+    texts = evidence.rows.samples.texts
+    named = [texts[k] for k in evidence.order.tolist()]
+    some = None if chosen.all() else {named[s] for s in np.flatnonzero(chosen).tolist()}
+    placed = write_maps(evidence, items.at(evidence), some, sink, written)
     for k, metric in enumerate(evidence.metrics):
         sink.data(f"values-{k}", metric_values(evidence, items, metric.protocol, metric.name))
-    sink.data("items", _columns(evidence, items, truths, questions, parts, disagreement))
+    for k, start in enumerate(range(0, len(named), _TEXTS)):
+        block = slice(start, start + _TEXTS)
+        sink.data(f"texts-{k}", {"id": [name for _, name in named[block]], "question": questions[block]})
+    sink.data("items", _columns(evidence, items, truths, chunks, placed))
     return {
-        "explainers": list(items.explainers), "items": len(items.table), "samples": len(items.samples),
-        "scenes": _SCENES, "problems": problems, "maps": bool((parts >= 0).any()),
+        "explainers": list(items.explainers), "items": len(items.sample), "samples": len(named), "scenes": _SCENES,
+        "texts": _TEXTS, "problems": problems, "maps": bool((placed.chunk >= 0).any()), "pictures": int(chosen.sum()),
     }  # fmt: skip
 
 
+def _chosen(samples: int, most: int | None) -> npt.NDArray[np.bool_]:
+    """Whose pictures and maps the page holds: all, or whole chunks at even distances."""
+    if most is None or samples <= most:
+        return np.ones(samples, dtype=np.bool_)
+    chunks = -(-samples // _SCENES)
+    kept = np.linspace(0, chunks - 1, most // _SCENES).astype(np.intp)
+    return np.isin(np.arange(samples) // _SCENES, kept)
+
+
 def collect(evidence: Evidence) -> Items:
-    """Number the samples as their datasets do, and the items by protocol, model and sample."""
-    scores = evidence.scores
-    metas = [name for name in scores.columns if name.startswith("meta.")]
-    samples = scores.drop_duplicates("cluster")[["cluster", "dataset", "sample", *metas]]
-    places = {
-        (cell["place"][3], sample): cell["place"][4] + position
-        for shard in evidence.shards
-        for cell in shard.view.cells[:1]
-        for position, sample in enumerate(shard.view.samples)
-    }
-    where = [places.get(key, -1) for key in zip(samples["dataset"], samples["sample"], strict=True)]
-    samples = samples.assign(where=where).sort_values(["dataset", "where", "sample"], kind="stable", ignore_index=True)
-    numbers = dict(zip(samples["cluster"], samples.index, strict=True))
-    columns = ["protocol", "model", "dataset", "sample"]
-    table = scores.drop_duplicates(["protocol", "model", "cluster"])
-    table = table.reindex(columns=[*columns, "cluster", "answer", "expected", "probability"])
-    order = {name: i for i, name in enumerate(evidence.protocols)}
-    table = table.assign(number=table["cluster"].map(numbers), first=table["protocol"].map(order))
-    table = table.sort_values(["first", "model", "number"], kind="stable", ignore_index=True)
-    at = {key: i for i, key in enumerate(table[columns].itertuples(index=False, name=None))}
-    return Items(table, at, samples, tuple(sorted(scores["explainer"].unique())))
+    """Items by protocol, model and number of the sample."""
+    rows = evidence.rows
+    numbers = np.empty(len(evidence.order), dtype=np.int32)
+    numbers[evidence.order] = np.arange(len(evidence.order), dtype=np.int32)
+    rank = {name: k for k, name in enumerate(sorted(rows.models.texts))}
+    ranks = np.array([rank[name] for name in rows.models.texts], dtype=np.int32)
+    protocols: list[str] = []
+    parts: list[tuple[Any, ...]] = []
+    starts: dict[str, tuple[int, int]] = {}
+    for protocol in evidence.protocols:
+        found = rows.items(protocol)
+        order = np.lexsort((numbers[found.sample], ranks[found.model]))
+        starts[protocol] = (len(protocols), len(protocols) + len(order))
+        protocols += [protocol] * len(order)
+        parts.append((found.model[order], numbers[found.sample][order], found.answer[order], found.expected[order],
+                      found.probability[order]))  # fmt: skip
+    model, sample, answer, expected, probability = (np.concatenate(column) for column in zip(*parts, strict=True))
+    names = [rows.models.texts[k] for k in model.tolist()]
+    explainers = sorted({place[2] for protocol in evidence.protocols for place in rows.places(protocol)})
+    return Items(protocols, names, sample, answer, expected, probability, starts, tuple(explainers))
 
 
 def _write_scenes(
-    evidence: Evidence, items: Items, sink: Sink
-) -> tuple[list[str | None], list[str | None], dict[str, str]]:
-    """Chunks of scenes; returns the true answers, the questions, and why a dataset has no pictures."""
+    evidence: Evidence, chosen: npt.NDArray[np.bool_], sink: Sink, written: Written
+) -> tuple[list[str | None], list[str | None], list[str | None], dict[str, str]]:
+    """Chunks of scenes; returns the true answers, the questions, the chunks' names, why a dataset has no pictures."""
     loaders = datasets(evidence)
-    truths: list[str | None] = [None] * len(items.samples)
-    questions: list[str | None] = [None] * len(items.samples)
-    for k, start in enumerate(range(0, len(items.samples), _SCENES)):
-        chunk: dict[int, dict[str, Any]] = {}
-        block = items.samples.iloc[start : start + _SCENES]
-        keys = block[["dataset", "sample"]].itertuples(index=False, name=None)
-        numbers = {key: start + i for i, key in enumerate(keys)}
-        for name, first, last in _stretches(block):
-            for sample in loaders[name].load(first, last).values():
-                number = numbers.get((name, sample.id))
-                if number is not None:
-                    truths[number], questions[number] = sample.answer, sample.text
-                    chunk[number] = scene(sample, sink)
-        sink.data(f"scenes-{k}", chunk)
-    return truths, questions, {name: loader.problem for name, loader in loaders.items() if loader.problem}
+    texts, where = evidence.rows.samples.texts, evidence.rows.where
+    truths: list[str | None] = [None] * len(chosen)
+    questions: list[str | None] = [None] * len(chosen)
+    chunks: list[str | None] = []
+    for start in range(0, len(chosen), _SCENES):
+        if not chosen[start]:
+            chunks.append(None)
+            continue
+        block = evidence.order[start : start + _SCENES].tolist()
+        told = "\n".join(f"{where[k]} {texts[k]}" for k in block)
+        name = f"scenes-{hashlib.sha256(told.encode()).hexdigest()[:16]}"
+        chunks.append(name)
+        if not (name in written.scenes and sink.keep(name, written.folder)):
+            written.scenes[name] = _scenes([(*texts[k], where[k]) for k in block], loaders, name, sink)
+        for i, (truth, question) in enumerate(written.scenes[name]):
+            truths[start + i], questions[start + i] = truth, question
+    return truths, questions, chunks, {name: loader.problem for name, loader in loaders.items() if loader.problem}
 
 
-def _stretches(block: pd.DataFrame) -> Iterator[tuple[str, int, int]]:
+def _scenes(
+    block: list[tuple[str, str, int]], loaders: dict[str, Scenes], name: str, sink: Sink
+) -> list[tuple[str | None, str | None]]:
+    """Write the scenes of (dataset, sample, place)s, by position; gives their true answers and questions."""
+    positions = {(dataset, sample): i for i, (dataset, sample, _) in enumerate(block)}
+    chunk: dict[int, dict[str, Any]] = {}
+    told: list[tuple[str | None, str | None]] = [(None, None)] * len(block)
+    for dataset, first, last in _stretches(block):
+        for sample in loaders[dataset].load(first, last).values():
+            position = positions.get((dataset, sample.id))
+            if position is not None:
+                told[position] = (sample.answer, sample.text)
+                chunk[position] = scene(sample, sink)
+    sink.data(name, chunk)
+    return told
+
+
+def _stretches(block: list[tuple[str, str, int]]) -> Iterator[tuple[str, int, int]]:
     """(dataset, start, stop) of neighbouring samples: datasets load stretches quicker than singles."""
     going: tuple[str, int, int] | None = None
-    for name, where in zip(block["dataset"], block["where"].astype(int), strict=True):
+    for name, _, where in block:
         if where < 0:  # a recorded run does not say where its samples stood
             continue
         if going is not None and going[0] == name and going[2] == where:
@@ -108,54 +160,69 @@ def _stretches(block: pd.DataFrame) -> Iterator[tuple[str, int, int]]:
 
 def metric_values(evidence: Evidence, items: Items, protocol: str, metric: str) -> dict[str, Any]:
     """(explainers, items of the protocol) values, and codes: 0 a score, 255 no row, the rest points into `reasons`."""
-    frame = evidence.scores
-    frame = frame[(frame["protocol"] == protocol) & (frame["metric"] == metric)]
-    mine = items.table.index[items.table["protocol"] == protocol]
-    key = pd.MultiIndex.from_frame(items.table.loc[mine, ["model", "cluster"]])
-    across = key.get_indexer(pd.MultiIndex.from_frame(frame[["model", "cluster"]]))
-    down = pd.Categorical(frame["explainer"], categories=list(items.explainers)).codes
-    values = np.full((len(items.explainers), len(mine)), np.nan, dtype=np.float32)
-    codes = np.full(values.shape, 255, dtype=np.uint8)
-    values[down, across] = frame["value"].to_numpy(dtype=np.float32)
-    codes[down, across] = 0
-    silent = frame["status"].to_numpy() != "score"
-    reasons = frame.loc[silent, ["status", "reason"]].fillna("")
-    known = list(reasons.value_counts(sort=True).index[:_REASONS])
-    number = {pair: i + 1 for i, pair in enumerate(known)}
-    pairs = zip(reasons["status"], reasons["reason"], strict=True)
-    codes[down[silent], across[silent]] = [number.get(pair, _REASONS + 1) for pair in pairs]
+    rows = evidence.rows.values(protocol, metric)
+    start, stop = items.starts[protocol]
+    place = {name: k for k, name in enumerate(rows.models)}
+    model = np.array([place[name] for name in items.model[start:stop]], dtype=np.intp)
+    sample = evidence.order[items.sample[start:stop]]
+    down = [items.explainers.index(name) for name in rows.explainers]
+    values = np.full((len(items.explainers), stop - start), np.nan, dtype=np.float32)
+    codes = np.full(values.shape, NO_ROW, dtype=np.uint8)
+    values[down] = rows.values[model, :, sample].T
+    state = rows.state[model, :, sample].T
+    codes[down] = np.where(state == 0, 0, NO_ROW)
+    silent = (state != 0) & (state != NO_ROW)
+    pairs, inverse, n = np.unique(
+        np.stack([state[silent], rows.reason[model, :, sample].T[silent]]), axis=1, return_inverse=True,
+        return_counts=True,
+    )  # fmt: skip
+    ranked = np.argsort(-n, kind="stable")
+    number = np.full(len(n), _REASONS + 1, dtype=np.uint8)
+    number[ranked[:_REASONS]] = np.arange(1, min(len(n), _REASONS) + 1)
+    part = codes[down]
+    part[silent] = number[inverse.ravel()]
+    codes[down] = part
+    known = [pairs[:, k].tolist() for k in ranked[:_REASONS]]
+    texts = evidence.rows.reasons.texts
     return {
-        "start": int(mine[0]), "values": packed(values, "f"), "codes": packed(codes, "u"),
-        "reasons": [list(pair) for pair in known],
+        "start": start, "values": packed(values, "f"), "codes": packed(codes, "u"),
+        "reasons": [[STATUS[state], texts[reason] if reason >= 0 else ""] for state, reason in known],
     }  # fmt: skip
 
 
 def _columns(
-    evidence: Evidence, items: Items, truths: list[str | None], questions: list[str | None],
-    parts: np.ndarray[Any, Any], disagreement: np.ndarray[Any, Any],
-) -> dict[str, Any]:  # fmt: skip
-    table, samples = items.table, items.samples
-    numbers = table["number"].to_numpy(dtype=np.int32)
-    answers = [_text(answer) for answer in table["answer"]]
-    for n, expected in zip(numbers, table["expected"], strict=True):
-        truths[n] = _text(expected) or truths[n]  # what the run itself compared with
-    pairs = [(answer, truths[n]) for n, answer in zip(numbers, answers, strict=True)]
+    evidence: Evidence, items: Items, truths: list[str | None], chunks: list[str | None], placed: Placed
+) -> dict[str, Any]:
+    answers = evidence.rows.answers.texts
+    for s, expected in zip(items.sample.tolist(), items.expected.tolist(), strict=True):
+        if expected >= 0:
+            truths[s] = value_text(answers[expected])  # what the run itself compared with
+    texts = [None if a < 0 else value_text(answers[a]) for a in items.answer.tolist()]
+    pairs = ((answer, truths[s]) for answer, s in zip(texts, items.sample.tolist(), strict=True))
     correct = [2 if answer is None or truth is None else int(answer == truth) for answer, truth in pairs]
-    metas = [name for name in samples.columns if name.startswith("meta.")]
     return {
         "item": {
-            "protocol": coded(list(table["protocol"])), "model": coded(list(table["model"])),
-            "sample": packed(numbers, "i"), "answer": coded(answers), "correct": packed(np.array(correct), "u"),
-            "probability": packed(table["probability"].to_numpy(dtype=np.float32, na_value=np.nan), "f"),
-            "part": packed(parts, "i"), "disagreement": packed(disagreement, "f"),
+            "protocol": coded(items.protocol), "model": coded(items.model), "sample": packed(items.sample, "i"),
+            "answer": coded(texts), "correct": packed(np.array(correct), "u"),
+            "probability": packed(items.probability, "f"),
+            "chunk": packed(placed.chunk, "i"), "place": packed(placed.place, "i"),
+            "disagreement": packed(placed.disagreement, "f"),
         },
         "sample": {
-            "id": list(samples["sample"]), "dataset": coded(list(samples["dataset"])), "question": questions,
-            "truth": coded(truths),
-            "meta": {name.removeprefix("meta."): coded([_text(value) for value in samples[name]]) for name in metas},
+            "dataset": _recoded(list(evidence.datasets), evidence.dataset), "truth": coded(truths),
+            "meta": {name: _meta(evidence, name) for name in evidence.rows.meta},
         },
+        "scenes": chunks, "maps": placed.chunks,
     }  # fmt: skip
 
 
-def _text(value: Any) -> str | None:
-    return None if value is None or value is pd.NA or value != value else value_text(value)
+def _meta(evidence: Evidence, name: str) -> dict[str, Any]:
+    values, codes = evidence.rows.meta[name].column(len(evidence.order))
+    return _recoded([None if value != value else value_text(value) for value in values], codes[evidence.order])
+
+
+def _recoded(values: list[Any], codes: Ints) -> dict[str, Any]:
+    """As `coded`, from numbers."""
+    known: dict[Any, int] = {}
+    place = np.array([-1 if v is None else known.setdefault(v, len(known)) for v in values] + [-1], dtype=np.int32)
+    return {"values": list(known), "codes": packed(place[codes], "i")}

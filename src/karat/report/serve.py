@@ -22,7 +22,10 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from karat.kernel.errors import BadInput, KaratError
-from karat.report.page import report
+from karat.report.evidence import Gatherer
+from karat.report.maps import Written
+from karat.report.page import write_page
+from karat.report.samples import PICTURES
 from karat.results import load_run
 from karat.results.shard import read_shard
 
@@ -46,6 +49,8 @@ class Pages:
     place: Path
     current: Path | None = None
     number: int = 0
+    written: Written = field(default_factory=Written)
+    _gatherer: Gatherer | None = None
     _seen: str = ""
     _cells: dict[str, frozenset[str]] = field(default_factory=dict)  # of every shard read so far
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -57,7 +62,9 @@ class Pages:
             seen = _state(self.runs)
             if seen == self._seen:
                 return False
-            report(self.runs, folder)
+            self._gatherer = self._gatherer or Gatherer(self.runs)
+            write_page(self._gatherer.gather(), folder, False, PICTURES, self.written)
+            self.written.folder = folder
         except BadInput:
             if self.current is None and not _started(self.runs):
                 raise

@@ -6,19 +6,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import pandas as pd
+import numpy.typing as npt
 
 from karat.report.encode import number
-from karat.report.evidence import Evidence, Metric
-from karat.report.leaderboards import ALL, board, narrow
+from karat.report.evidence import Evidence
+from karat.report.leaderboards import ALL, Scores, boards_of, scores_of
 
 _MOST = 40  # distinct values a table can show; keys with more (an index, say) are not slices
-
-
-def slice_keys(frame: pd.DataFrame) -> list[str]:
-    """Columns to slice by: model, dataset and every meta key with 2 to 40 values, as the table calls them."""
-    keys = ["model", "dataset", *(name for name in frame.columns if name.startswith("meta."))]
-    return [key for key in keys if 2 <= frame[key].nunique() <= _MOST]
+Codes = npt.NDArray[np.int32]
 
 
 def slices(evidence: Evidence) -> Iterator[dict[str, Any]]:
@@ -26,35 +21,66 @@ def slices(evidence: Evidence) -> Iterator[dict[str, Any]]:
 
     Models that are known to reason differently have tables of their own.
     """
-    for protocol in evidence.protocols:
-        of_protocol = evidence.scores[evidence.scores["protocol"] == protocol]
-        keys = slice_keys(of_protocol)
-        models = sorted(of_protocol["model"].unique())
+    columns = _columns(evidence)
+    for metric in evidence.metrics:
+        scores = scores_of(evidence, metric)
+        models = list(scores.rows.models)
         scopes = models if evidence.reasons_differ(models) else [ALL]
-        for metric in evidence.metrics_of(protocol):
-            frame = narrow(of_protocol[of_protocol["metric"] == metric.name], keys)
-            for key in keys:
-                for model in [ALL] if key == "model" else scopes:
-                    part = frame if model == ALL else frame[frame["model"] == model]
-                    if part[key].notna().any():
-                        yield _table(metric, part, key, model)
+        if 2 <= len(models) <= _MOST:
+            yield from _by_model(evidence, scores)
+        for key, (values, codes) in columns.items():
+            mine = codes[scores.samples]
+            present = [k for k in np.unique(mine).tolist() if k >= 0]
+            if 2 <= len(present) <= _MOST:
+                yield from _tables(evidence, scores, key, [values[k] for k in present], present, mine, scopes)
 
 
-def _table(metric: Metric, frame: pd.DataFrame, key: str, model: str) -> dict[str, Any]:
-    values = _ordered(frame[key].dropna().unique().tolist())
-    explainers = sorted(frame["explainer"].unique())
+def _columns(evidence: Evidence) -> dict[str, tuple[list[Any], Codes]]:
+    """What samples can be sliced by: distinct values, and the number of each sample's in the page's order."""
+    found: dict[str, tuple[list[Any], Codes]] = {}
+    if len(evidence.datasets) > 1:
+        found["dataset"] = list(evidence.datasets), evidence.dataset
+    for name, meta in evidence.rows.meta.items():
+        values, codes = meta.column(len(evidence.order))
+        found[name] = values, codes[evidence.order]
+    return found
+
+
+def _by_model(evidence: Evidence, scores: Scores) -> Iterator[dict[str, Any]]:
+    every = np.ones(len(scores.samples), dtype=np.bool_)
+    yield _table(scores, "model", ALL, list(scores.rows.models), {
+        board.model: board for board in boards_of(evidence, scores, scores.rows.models, every)
+    })  # fmt: skip
+
+
+def _tables(
+    evidence: Evidence, scores: Scores, key: str, values: list[Any], present: list[int], mine: Codes, scopes: list[str]
+) -> Iterator[dict[str, Any]]:
+    order = _ordered(values)
+    found: dict[str, dict[Any, Any]] = {model: {} for model in scopes}
+    for value, code in zip(values, present, strict=True):
+        for board in boards_of(evidence, scores, scopes, mine == code):
+            found[board.model][value] = board
+    for model in scopes:
+        if found[model]:
+            shown = [value for value in order if value in found[model]]
+            yield _table(scores, key, model, shown, found[model])
+
+
+def _table(scores: Scores, key: str, model: str, values: list[Any], boards: dict[Any, Any]) -> dict[str, Any]:
+    explainers = sorted({name for value in values for name in boards[value].explainers})
     shape = (len(values), len(explainers))
     mean, low, high, n = (np.full(shape, np.nan) for _ in range(4))
     samples = []
     for i, value in enumerate(values):
-        part = board(metric, frame[frame[key] == value])
-        columns = [explainers.index(name) for name in part.explainers]
-        mean[i, columns] = part.spread.mean
-        low[i, columns], high[i, columns] = part.spread.interval()
-        n[i, columns] = [tally.scored for tally in part.tally]
-        samples.append(part.spread.samples)
+        board = boards[value]
+        columns = [explainers.index(name) for name in board.explainers]
+        mean[i, columns] = board.spread.mean
+        low[i, columns], high[i, columns] = board.spread.interval()
+        n[i, columns] = [tally.scored for tally in board.tally]
+        samples.append(board.spread.samples)
     return {
-        "protocol": metric.protocol, "metric": metric.name, "key": key.removeprefix("meta."), "model": model,
+        "protocol": scores.metric.protocol, "metric": scores.metric.name, "key": key, "model": model,
         "values": [value_text(value) for value in values], "numeric": all(_is_number(value) for value in values),
         "samples": samples, "explainers": explainers,
         "mean": _rows(mean), "low": _rows(low), "high": _rows(high),

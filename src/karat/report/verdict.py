@@ -61,7 +61,8 @@ def _first(board: Board, ordered: Sequence[int]) -> str:
     name, metric = board.explainers[ordered[0]], board.metric.name
     if len(ordered) == 1:
         return f"{name} is the only explainer with a score on {metric}"
-    tied = [board.explainers[i] for i in ordered if i in leaders(board)]
+    first = leaders(board)
+    tied = [board.explainers[i] for i in ordered if i in first]
     if len(tied) > 1:
         return (
             f"No clear first on {metric}: {listed(tied)} cannot be told apart on {board.spread.samples:,} samples; "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ import safetensors.numpy
 from karat.kernel.errors import BadInput
 from karat.results.details import KEYS, Details
 from karat.results.facts import KINDS, with_facts
-from karat.results.run import Run, ShardView
+from karat.results.run import Piece, Run, ShardView
 from karat.results.store import Store
 
 if TYPE_CHECKING:
@@ -67,6 +67,16 @@ class Record(Run):
 
     def shards(self) -> Iterator[ShardView]:
         return iter(())
+
+    def pieces(self, held: Collection[str] = ()) -> Iterator[Piece]:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        if SCORES not in held:
+            try:
+                yield Piece(SCORES, pq.read_table(pa.BufferReader(self._whole(SCORES))), None)
+            except (pa.ArrowException, OSError, ValueError, KeyError):
+                raise self._altered(SCORES) from None
 
     def damaged(self) -> list[str]:
         known = self.manifest.get(HASHES, {})

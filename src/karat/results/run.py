@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -50,10 +50,31 @@ class ShardView:
                 kept.setdefault(cell, {}).setdefault(metric, {})[name] = told
         return kept
 
+    def kept(self) -> tuple[dict[str, dict[int, dict[str, Any]]], dict[str, dict[str, dict[str, Any]]]]:
+        """`maps` and `details`, from one reading of the file."""
+        maps: dict[str, dict[int, dict[str, Any]]] = {}
+        details: dict[str, dict[str, dict[str, Any]]] = {}
+        for (cell, position, rest), values in self._kept():
+            if position == DETAIL:
+                metric, _, name = rest.rpartition("/")
+                details.setdefault(cell, {}).setdefault(metric, {})[name] = values
+            elif position != TEXT:
+                maps.setdefault(cell, {}).setdefault(int(position), {})[rest] = values
+        return maps, details
+
     def _kept(self) -> Iterator[tuple[list[str], Any]]:
         data = self.store.read_shard(self.attributions) if self.attributions else None
         for key, values in (safetensors.numpy.load(data) if data else {}).items():
             yield key.split("/", 2), values
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """Rows of one file; `view` is the shard, nothing where a record keeps all rows in one."""
+
+    name: str
+    table: Any  # pyarrow.Table
+    view: ShardView | None
 
 
 COLUMNS = (
@@ -124,10 +145,7 @@ class Run:
         import pandas as pd
 
         if damaged := self.damaged():
-            raise BadInput(
-                f"{self.path}: damaged (content and name differ): {', '.join(damaged[:3])}. "
-                "Run the same `karat run` again: it computes exactly the missing cells anew."
-            )
+            raise self._damage(damaged)
         wanted = set(self.manifest["cells"])
         frames: list[pd.DataFrame] = []
         seen: set[str] = set()
@@ -154,9 +172,26 @@ class Run:
         for name in self.store.shards("scores", ".parquet"):
             shard = read_shard(self.store, name)
             if shard is not None:
-                about, table = shard
-                metrics = table.column("metric").unique().to_pylist()
-                yield ShardView(self.store, about["samples"], about["cells"], metrics, about["attributions"])
+                yield self._view(*shard)
+
+    def pieces(self, held: Collection[str] = ()) -> Iterator[Piece]:
+        """Rows file by file, each read once, those that are `held` not at all."""
+        for name in self.store.shards("scores", ".parquet"):
+            if name not in held:
+                shard = read_shard(self.store, name)
+                if shard is None:
+                    raise self._damage([name])
+                yield Piece(name, shard[1], self._view(*shard))
+
+    def _view(self, about: dict[str, Any], table: Any) -> ShardView:
+        metrics = table.column("metric").unique().to_pylist()
+        return ShardView(self.store, about["samples"], about["cells"], metrics, about["attributions"])
+
+    def _damage(self, names: list[str]) -> BadInput:
+        return BadInput(
+            f"{self.path}: damaged (content and name differ): {', '.join(names[:3])}. "
+            "Run the same `karat run` again: it computes exactly the missing cells anew."
+        )
 
     def details(self, metric: str) -> Details:
         """What a metric's values were computed from, row by row in the order of their keys."""

@@ -70,7 +70,7 @@ def read_shard(store: Store, name: str) -> tuple[dict[str, Any], pa.Table] | Non
     if data is None:
         return None
     try:
-        table = pq.read_table(pa.BufferReader(data))
+        table = pq.ParquetFile(pa.BufferReader(data)).read()
         about = json.loads(table.schema.metadata[b"karat"])
         known = int(about["format"]), str(about["attributions"]), [str(cell["id"]) for cell in about["cells"]]
     except (pa.ArrowException, OSError, KeyError, TypeError, ValueError, RecursionError) as error:

@@ -218,6 +218,17 @@ def interval(
     return float(low), float(high)
 
 
+def intervals(draws: Floats, confidence: float, units: int) -> tuple[Floats, Floats]:
+    """`interval` of every column of draws (r, c) at once: low (c,) and high (c,)."""
+    if units < 2 or not draws.size:
+        return np.full(draws.shape[1], np.nan), np.full(draws.shape[1], np.nan)
+    reach = _reach(confidence, units)
+    ends = np.quantile(np.ascontiguousarray(draws.T), ndtr([-reach, reach]), axis=1)
+    for column in np.flatnonzero(np.isnan(ends[0])):  # a draw without a value
+        ends[:, column] = interval(draws[:, column], np.nan, confidence, units=units)
+    return ends[0], ends[1]
+
+
 def _reach(confidence: float, units: int) -> float:
     """Standard deviations of resampled means from the value to the ends of an interval."""
     student = float(stats.t.isf((1 - confidence) / 2, units - 1))

@@ -18,14 +18,25 @@ KARAT.browser = (() => {
     const raw = await KARAT.need("items");
     const { column, unpack } = KARAT;
     const sample = {
-      id: raw.sample.id, dataset: column(raw.sample.dataset), question: raw.sample.question, truth: column(raw.sample.truth),
+      id: [], question: [], dataset: column(raw.sample.dataset), truth: column(raw.sample.truth),
       meta: Object.fromEntries(Object.entries(raw.sample.meta).map(([key, coded]) => [key, column(coded)])),
     };
-    const texts = sample.id.map((id, s) => `${id}\n${sample.question[s] ?? ""}`.toLocaleLowerCase());
-    sample.search = (s) => texts[s];
+    // Texts come in blocks, pictures in chunks: what is looked at, and all texts for whoever searches.
+    const lower = [];
+    sample.search = (s) => (lower[s] ??= `${sample.id[s]}\n${sample.question[s] ?? ""}`.toLocaleLowerCase());
+    const size = core.browser.texts;
+    const blocks = new Map();
+    const block = (k) => {
+      if (!blocks.has(k)) blocks.set(k, KARAT.need(`texts-${k}`).then((some) => some.id.forEach((id, j) => { sample.id[k * size + j] = id; sample.question[k * size + j] = some.question[j]; })));
+      return blocks.get(k);
+    };
+    const text = (s) => block(Math.floor(s / size));
+    const texts = () => Promise.all(Array.from({ length: Math.ceil(core.browser.samples / size) }, (_, k) => block(k)));
+    const chunk = (s) => raw.scenes[Math.floor(s / core.browser.scenes)];
+    const scene = async (s) => (chunk(s) ? (await KARAT.need(chunk(s)))[s % core.browser.scenes] ?? null : null);
     const item = { protocol: column(raw.item.protocol), model: column(raw.item.model), answer: column(raw.item.answer) };
-    for (const key of ["sample", "correct", "part", "disagreement", "probability"]) item[key] = unpack(raw.item[key]);
-    data = { item, sample, explainers: core.browser.explainers, scenes: core.browser.scenes, problems: core.browser.problems };
+    for (const key of ["sample", "correct", "chunk", "place", "disagreement", "probability"]) item[key] = unpack(raw.item[key]);
+    data = { item, sample, explainers: core.browser.explainers, maps: raw.maps, problems: core.browser.problems, text, texts, scene, hasPicture: (s) => Boolean(chunk(s)) };
   }
 
   async function scores() {
@@ -37,7 +48,7 @@ KARAT.browser = (() => {
 
   const defaults = () => {
     const protocol = Object.keys(core.protocols)[0];
-    return { protocol, metric: core.chief[protocol].metric, explainer: data.explainers.find((e) => !e.startsWith("control/")) ?? data.explainers[0], sort: "" };
+    return { protocol, metric: core.chief[protocol].metric, explainer: data.explainers.find((e) => !KARAT.control(e)) ?? data.explainers[0], sort: "" };
   };
 
   async function open(params) {
@@ -47,7 +58,8 @@ KARAT.browser = (() => {
     if (!core.metrics.some((m) => m.protocol === state.protocol && m.name === state.metric)) state.metric = core.chief[state.protocol].metric;
     await scores();
     build();
-    apply(state.at);
+    if (state.at) await data.texts();
+    await apply(state.at ? byName(state.at) : null);
   }
 
   function build() {
@@ -57,7 +69,7 @@ KARAT.browser = (() => {
       if (key === "protocol") state.metric = core.chief[value].metric;
       if (key === "protocol" || key === "metric") await scores();
       if (key === "protocol") build();
-      apply(currentId());
+      await apply(kept[current] ?? null);
     };
     const pick = (label, key, names, any) => choose(label, [...(any ? [["", any]] : []), ...names.map((n) => (Array.isArray(n) ? n : [n, n]))], state[key] ?? "", set(key)).node;
     const metrics = core.metrics.filter((m) => m.protocol === state.protocol).map((m) => m.name);
@@ -77,7 +89,7 @@ KARAT.browser = (() => {
     summary = el("p", { class: "note", role: "status" });
     inner = el("div", { class: "rows" });
     list = el("div", { class: "list", tabindex: "0", role: "listbox", "aria-label": "Samples", onscroll: rows, onkeydown: arrows }, inner);
-    const reset = el("button", { type: "button", class: "quiet", onclick: () => { const { at } = { at: currentId() }; state = { ...defaults(), at }; KARAT.address.write("samples", state, defaults()); open(state); } }, "Clear");
+    const reset = el("button", { type: "button", class: "quiet", onclick: () => { state = { ...defaults(), at: current >= 0 ? name(kept[current]) : "" }; KARAT.address.write("samples", state, defaults()); open(state); } }, "Clear");
     const wide = matchMedia("(min-width: 56rem)").matches;
     page.replaceChildren(title, el("div", { class: "browser" },
       el("section", { class: "side", "aria-label": "Filter and list" },
@@ -86,33 +98,42 @@ KARAT.browser = (() => {
       KARAT.viewer.node));
   }
 
-  const currentId = () => (current >= 0 && kept[current] !== undefined ? name(kept[current]) : state.at);
   // A sample may occur once per model: both name an item.
   const name = (i) => `${data.item.model.at(i)}|${data.sample.id[data.item.sample[i]]}`;
 
-  function apply(at) {
+  function byName(at) {
+    for (let i = values.start; i < values.start + values.items; i++) if (name(i) === at) return i;
+    return null;
+  }
+
+  /** Filter and sort anew; `at` is the item to stay on, if it is still there. */
+  async function apply(at) {
+    if (state.search) await data.texts();
     kept = KARAT.filter.select(data, state, values);
     summary.textContent = `${count(kept.length)} of ${count(values.items)} shown`;
     inner.style.height = `${kept.length * ROW}px`;
-    current = kept.length ? Math.max(0, at ? kept.findIndex((i) => name(i) === at) : 0) : -1;
+    current = kept.length ? Math.max(0, at === null ? 0 : kept.indexOf(at)) : -1;
     if (current < 0) {
       state.at = "";
       rows();
       KARAT.viewer.nothing("No sample fits these filters. Clear some of them to see more.");
       KARAT.address.write("samples", state, defaults());
-    } else go(0);
+    } else await go(0);
   }
 
-  function go(step) {
+  async function go(step) {
     if (current < 0) return;
     current = Math.min(kept.length - 1, Math.max(0, current + step));
     const top = current * ROW;
     if (top < list.scrollTop) list.scrollTop = top;
     else if (top + ROW > list.scrollTop + list.clientHeight) list.scrollTop = top + ROW - list.clientHeight;
     rows();
-    state.at = name(kept[current]);
+    const item = kept[current];
+    await data.text(data.item.sample[item]);
+    if (kept[current] !== item) return; // the reader has gone on
+    state.at = name(item);
     KARAT.address.write("samples", state, defaults());
-    KARAT.viewer.show(data, kept[current], state, values, current, kept.length, go).catch((error) => KARAT.viewer.nothing(error.message));
+    KARAT.viewer.show(data, item, state, values, current, kept.length, go).catch((error) => KARAT.viewer.nothing(error.message));
     if (step) say(`Sample ${current + 1} of ${kept.length}`);
   }
 
@@ -127,6 +148,8 @@ KARAT.browser = (() => {
   function rows() {
     const first = Math.max(0, Math.floor(list.scrollTop / ROW) - 4);
     const last = Math.min(kept.length, Math.ceil((list.scrollTop + (list.clientHeight || 600)) / ROW) + 4);
+    const wanted = kept.slice(first, last).filter((i) => data.sample.id[data.item.sample[i]] === undefined);
+    if (wanted.length) Promise.all(wanted.map((i) => data.text(data.item.sample[i]))).then(rows);
     const e = data.explainers.indexOf(state.explainer);
     const drawn = [];
     for (let p = first; p < last; p++) drawn.push(row(p, kept[p], e));
@@ -140,13 +163,13 @@ KARAT.browser = (() => {
     const value = e < 0 ? null : KARAT.filter.at(values, e, i);
     const tick = { 0: "✗", 1: "✓" }[data.item.correct[i]] ?? "";
     const thumb = el("span", { class: "thumb" });
-    KARAT.need(`scenes-${Math.floor(s / data.scenes)}`).then((scenes) => {
-      if (scenes[s]) thumb.replaceChildren(el("img", { src: scenes[s].image, alt: "", loading: "lazy" }));
+    data.scene(s).then((scene) => {
+      if (scene) thumb.replaceChildren(el("img", { src: scene.image, alt: "", loading: "lazy" }));
     }, () => {});
     return el("div", {
       class: "row", id: `row${p}`, role: "option", "aria-selected": p === current ? "true" : "false", "aria-setsize": kept.length, "aria-posinset": p + 1,
       style: { top: `${p * ROW}px` }, onclick: () => go(p - current || 0),
-    }, thumb, el("span", { class: "what" }, el("span", { class: "q", dir: "auto" }, data.sample.question[s] || data.sample.id[s]),
+    }, thumb, el("span", { class: "what" }, el("span", { class: "q", dir: "auto" }, data.sample.question[s] || data.sample.id[s] || "…"),
       el("span", { class: "sub" }, `${tick} `, el("bdi", null, data.item.answer.at(i) ?? ""), " · ", el("bdi", null, data.item.model.at(i)))), el("span", { class: "number" }, score(value)));
   }
 

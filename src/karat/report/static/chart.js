@@ -75,7 +75,7 @@ KARAT.chart = (() => {
     return svg("path", { d, ...common });
   }
 
-  const grey = (name) => String(name).startsWith("control/");
+  const grey = (name) => KARAT.control(name);
   const HUES = 8;
   const seen = new Map(KARAT.core.browser.explainers.filter((name) => !grey(name)).map((name, i) => [name, i]));
   /** Colour and shape of every series. An explainer keeps its own through the page, unless two in a figure would share. */

@@ -57,6 +57,10 @@ window.KARAT = (() => {
     return { values: coded.values, codes, at: (i) => (codes[i] < 0 ? null : coded.values[codes[i]]) };
   }
 
+  /** Whether an explainer is a control: the run says so, not its name. */
+  const control = (name) => controls.has(name);
+
   const core = JSON.parse(document.getElementById("data-core").textContent);
-  return { push, need, bytes, unpack, column, core };
+  const controls = new Set(core.controls);
+  return { push, need, bytes, unpack, column, control, core };
 })();

@@ -10,10 +10,11 @@ KARAT.detail = (() => {
   /** Of the score shown, else of the first score that has any: {metric, curves: [{name, values}]}, or null. */
   function of(kept, protocol, shown) {
     const metrics = KARAT.core.metrics;
-    const have = Object.keys(kept?.details ?? {}).map(Number).filter((k) => metrics[k].protocol === protocol);
-    const k = have.find((one) => metrics[one].name === shown) ?? have[0];
-    if (k === undefined) return null;
-    const [metric, curves] = [metrics[k], kept.details[k]];
+    const have = Object.keys(kept?.details ?? {});
+    const name = have.includes(shown) ? shown : have[0];
+    const metric = metrics.find((m) => m.protocol === protocol && m.name === name);
+    if (!metric) return null;
+    const curves = kept.details[name];
     if (curves.some((values) => values.length < FEWEST)) return null;
     return { metric: metric.name, how: metric.draws[0][1], curves: metric.draws.map(([name], i) => ({ name, values: curves[i] })) };
   }

@@ -54,7 +54,7 @@ KARAT.filter = (() => {
   function spread(data, values, item) {
     let [low, high] = [Infinity, -Infinity];
     data.explainers.forEach((name, e) => {
-      const value = name.startsWith("control/") ? null : at(values, e, item);
+      const value = KARAT.control(name) ? null : at(values, e, item);
       if (value === null) return;
       low = Math.min(low, value);
       high = Math.max(high, value);

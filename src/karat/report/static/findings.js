@@ -72,7 +72,7 @@ KARAT.findings = (() => {
       const write = KARAT.format.alike(finding.rows.map((row) => row[i]));
       return { title, key: i === 0, numeric, text: (row) => write(row[i]), raw: (row) => row[i] ?? "", sort: (row) => row[i], cell: numeric ? null : (row) => (title === "examples" && row[i] ? examples(finding.columns, row, i) : said(write(row[i]))) };
     });
-    const table = KARAT.table({ caption: finding.title, name: file, columns, rows: finding.rows, mark: (row) => (row.some((v) => typeof v === "string" && v.startsWith("control/")) ? "control" : null) });
+    const table = KARAT.table({ caption: finding.title, name: file, columns, rows: finding.rows, mark: (row) => (row.some((v) => KARAT.control(v)) ? "control" : null) });
     table.node.classList.add("tall");
     return table;
   }

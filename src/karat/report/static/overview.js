@@ -7,19 +7,21 @@ KARAT.overview = (() => {
   const place = document.getElementById("leaderboard");
   const out = el("div");
   let state;
+  let boards = []; // of the protocol that is shown
 
   const start = () => {
     const protocol = Object.keys(core.protocols)[0];
     return { protocol, ...core.chief[protocol], dataset: "" };
   };
   const metrics = (protocol) => core.metrics.filter((m) => m.protocol === protocol);
-  const scopes = (key) => [...new Set(core.boards.filter((b) => b.protocol === state.protocol).map((b) => b[key]))].filter(Boolean);
-  const find = () => core.boards.find((b) => ["protocol", "metric", "model", "dataset"].every((key) => b[key] === state[key]));
+  const scopes = (key) => [...new Set(boards.map((b) => b[key]))].filter(Boolean);
+  const find = () => boards.find((b) => ["protocol", "metric", "model", "dataset"].every((key) => b[key] === state[key]));
 
-  function open(params) {
+  async function open(params) {
     const first = start();
     state = { ...first, ...params };
     if (!(state.protocol in core.protocols)) state = first;
+    boards = await KARAT.need(`boards-${Object.keys(core.protocols).indexOf(state.protocol)}`);
     if (!metrics(state.protocol).some((m) => m.name === state.metric)) state.metric = core.chief[state.protocol].metric;
     if (!find()) Object.assign(state, { model: core.chief[state.protocol].model, dataset: "" });
     place.replaceChildren(place.querySelector("h2"), fields(), out);
@@ -63,7 +65,7 @@ KARAT.overview = (() => {
       columns: columns(board), rows: board.rows, figure: () => KARAT.plot.draw(KARAT.figures.forest(board), KARAT.plot.WIDEST),
       mark: (row) => (row.control ? "control" : null),
     });
-    const directed = core.boards.filter((b) => b.better && ["protocol", "model", "dataset"].every((key) => b[key] === board[key]) && b.rows.some((r) => r.rank[0] !== null));
+    const directed = boards.filter((b) => b.better && ["protocol", "model", "dataset"].every((key) => b[key] === board[key]) && b.rows.some((r) => r.rank[0] !== null));
     const figures = [];
     if (board.rows.filter((r) => !r.control && r.mean !== null).length > 1) figures.push([KARAT.figures.cost(board), `cost-${board.metric}`]);
     if (directed.length > 1) figures.push([KARAT.figures.ranks(directed), `ranks-${board.protocol}`]);

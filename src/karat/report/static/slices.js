@@ -5,29 +5,30 @@ KARAT.slices = (() => {
   const { score, count } = KARAT.format;
   const core = KARAT.core;
   const page = document.getElementById("page-slices");
-  let all = null;
+  let all = []; // tables of the score that is shown
   let state;
 
   async function open(params) {
-    all = all || (await KARAT.need("slices"));
     const title = page.querySelector("h1");
-    if (!all.length) {
+    if (!Object.keys(core.slices).length) {
       page.replaceChildren(title, el("p", { class: "lede" }, "Nothing to slice by: one model, one dataset and no other property with two to forty values."));
       return;
     }
     state = { ...defaults(), ...params };
     repair();
+    all = await KARAT.need(`slices-${core.metrics.findIndex((m) => m.protocol === state.protocol && m.name === state.metric)}`);
     page.replaceChildren(title, el("p", { class: "lede" }, "Does the picture change from one kind of sample to another?"), fields(), content());
   }
 
   const defaults = () => {
-    const protocol = Object.keys(core.protocols).find((p) => all.some((s) => s.protocol === p));
-    const first = all.find((s) => s.protocol === protocol && (s.model === core.chief[protocol].model || s.key === "model"));
+    const protocol = Object.keys(core.protocols).find((p) => p in core.slices);
+    const first = core.slices[protocol].find((s) => s.model === core.chief[protocol].model || s.key === "model");
     return { protocol, metric: core.chief[protocol].metric, key: first.key, model: first.model };
   };
-  const keys = () => [...new Set(all.filter((s) => s.protocol === state.protocol).map((s) => s.key))];
-  const models = () => [...new Set(all.filter((s) => s.protocol === state.protocol && s.key === state.key).map((s) => s.model))];
-  const metrics = () => [...new Set(all.filter((s) => s.protocol === state.protocol).map((s) => s.metric))];
+  const mine = () => core.slices[state.protocol] ?? [];
+  const keys = () => [...new Set(mine().map((s) => s.key))];
+  const models = () => [...new Set(mine().filter((s) => s.key === state.key).map((s) => s.model))];
+  const metrics = () => core.metrics.filter((m) => m.protocol === state.protocol).map((m) => m.name);
 
   function repair() {
     if (!keys().length) state.protocol = defaults().protocol;
@@ -44,7 +45,7 @@ KARAT.slices = (() => {
       open(state);
     };
     const same = (names) => names.map((n) => [n, n]);
-    const protocols = [...new Set(all.map((s) => s.protocol))];
+    const protocols = Object.keys(core.slices);
     return el("div", { class: "fields" },
       protocols.length > 1 ? choose("Protocol", same(protocols), state.protocol, set("protocol")).node : null,
       choose("Score", same(metrics()), state.metric, set("metric")).node, choose("Slice by", same(keys()), state.key, set("key")).node,
@@ -68,7 +69,7 @@ KARAT.slices = (() => {
     const pick = (rows, i) => rows.map((row) => row[i]);
     const rows = KARAT.figures.order(slice).map(({ name, i }) => ({ name, mean: pick(slice.mean, i), low: pick(slice.low, i), high: pick(slice.high, i), scored: pick(slice.scored, i) }));
     const name = `${slice.metric}-by-${slice.key}`;
-    const table = KARAT.table({ caption: `Mean ${slice.metric} by ${slice.key}`, name, columns, rows, figure: () => KARAT.plot.draw(figure, KARAT.plot.WIDEST), mark: (r) => (r.name.startsWith("control/") ? "control" : null) });
+    const table = KARAT.table({ caption: `Mean ${slice.metric} by ${slice.key}`, name, columns, rows, figure: () => KARAT.plot.draw(figure, KARAT.plot.WIDEST), mark: (r) => (KARAT.control(r.name) ? "control" : null) });
     const samples = slice.values.map((v, i) => `${v}: ${count(slice.samples[i])}`).join(", ");
     return el("div", null, el("div", { class: "bar" }, el("h2", { dir: "auto" }, `${slice.metric} by ${slice.key}`), table.menu),
       el("div", { class: "plot" }, KARAT.plot.draw(figure, Math.max(320, wide))), table.node,

@@ -17,21 +17,21 @@ KARAT.viewer = (() => {
   async function show(data, i, state, values, position, total, move) {
     const turn = ++asked;
     const s = data.item.sample[i];
-    const part = data.item.part[i];
-    const [scenes, maps] = await Promise.all([KARAT.need(`scenes-${Math.floor(s / data.scenes)}`), part < 0 ? {} : KARAT.need(`maps-${part}`)]);
+    const chunk = data.item.chunk[i];
+    const [own, maps] = await Promise.all([data.scene(s), chunk < 0 ? {} : KARAT.need(data.maps[chunk]), data.text(s)]);
     if (turn !== asked) return; // the reader has gone on
-    scene = scenes[s] || null;
+    scene = own;
     const middle = scene?.compass?.[1];
     if (middle) Object.assign(KARAT.canvas.lens, { x: middle[0] / scene.size[0], y: middle[1] / scene.size[1] });
-    const kept = maps[i] || {};
+    const kept = maps[data.item.place[i]] || {};
     again = () => draw(data, i, s, state, values, kept, position, total, move);
     again();
   }
 
   function draw(data, i, s, state, values, kept, position, total, move) {
-    const known = data.explainers.map((name, e) => ({ name, e })).filter(({ e }) => values.codes[e * values.items + i - values.start] !== 255 || kept[e]);
-    const ordered = [...known.filter((k) => !k.name.startsWith("control/")), ...known.filter((k) => k.name.startsWith("control/"))];
-    cards = ordered.map(({ name, e }) => card(data, name, e, i, s, values, kept[e], KARAT.detail.of(kept[e], data.item.protocol.at(i), state.metric)));
+    const known = data.explainers.map((name, e) => ({ name, e })).filter(({ e }) => values.codes[e * values.items + i - values.start] !== 255 || kept[data.explainers[e]]);
+    const ordered = [...known.filter((k) => !KARAT.control(k.name)), ...known.filter((k) => KARAT.control(k.name))];
+    cards = ordered.map(({ name, e }) => card(data, name, e, i, s, values, kept[name], KARAT.detail.of(kept[name], data.item.protocol.at(i), state.metric)));
     const plain = scene ? picture(data, s) : null;
     if (plain) cards.unshift(plain);
     const toolbar = tools(kept, cards.some((c) => c.rose));
@@ -103,6 +103,7 @@ KARAT.viewer = (() => {
   function problem(data, s, kept) {
     const said = [];
     const why = data.problems[data.sample.dataset.at(s)];
+    if (!data.hasPicture(s)) return el("p", { class: "gone" }, `This page holds pictures and maps of ${KARAT.core.browser.pictures} of its ${KARAT.core.browser.samples} samples: make it with --pictures all to have this one too. Its scores are below.`);
     if (!scene) said.push(`The picture cannot be shown: ${why || "the dataset no longer has this sample"}.`);
     if (!Object.keys(kept).length) said.push("No maps were kept for this sample (keep_maps is off, or the explainers gave none).");
     return said.length ? el("p", { class: "gone", dir: "auto" }, said.join(" ")) : null;
