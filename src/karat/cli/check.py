@@ -96,10 +96,11 @@ def _check_spec(spec: str, settings: list[str]) -> None:
 
 
 def _try_laws(model: Model, sample: Sample, answer: str) -> None:
+    from karat.models.discovery.model import DiscoveredVLM
     from karat.models.vlm_adapter import VLM
     from karat.testing import vlm_laws
 
-    if not isinstance(model, VLM):
+    if not isinstance(model, VLM | DiscoveredVLM):
         raise BadInput(f"--laws are of vision-language models; {model.name!r} is none.")
     found = vlm_laws(model, [sample], [answer])
     print_table(["law", "found"], [[law.name, law.found] for law in found])

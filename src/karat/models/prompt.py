@@ -15,7 +15,7 @@ from karat.kernel.errors import BadInput
 from karat.kernel.sample import split_words
 from karat.kernel.typing import Span
 
-_MARK = "\u2045question\u2046"  # no template and no question holds it
+MARK = "\u2045question\u2046"  # no template and no question holds it
 PLAIN = "USER: {image}\n{question} ASSISTANT:"  # LLaVA 1.5's, for processors that carry no template
 
 
@@ -44,6 +44,7 @@ class Prompt:
     tokenizer: Any
     before: str
     after: str
+    special: bool | None = None  # whether the tokenizer adds special tokens; None: unless the text begins with one
 
     @staticmethod
     def of(processor: Any, image_token: str, image: str, suffix: str = "") -> Prompt:
@@ -58,11 +59,11 @@ class Prompt:
                 f"{type(tokenizer).__name__} cannot tell which characters a token covers: use a fast tokenizer."
             )
         if getattr(processor, "chat_template", None) or getattr(tokenizer, "chat_template", None):
-            content = [{"type": "image"}, {"type": "text", "text": _MARK}]
+            content = [{"type": "image"}, {"type": "text", "text": MARK}]
             whole = processor.apply_chat_template([{"role": "user", "content": content}], add_generation_prompt=True)
         else:
-            whole = PLAIN.format(image=image_token, question=_MARK)
-        before, mark, after = whole.partition(_MARK)
+            whole = PLAIN.format(image=image_token, question=MARK)
+        before, mark, after = whole.partition(MARK)
         if not mark or (before + after).count(image_token) != 1:
             raise BadInput(
                 f"the chat template must show the question and one {image_token!r}; it gives {whole!r}. Put the image "
@@ -77,9 +78,8 @@ class Prompt:
         start, stop = len(self.before), len(self.before) + len(question)
         # A template that writes the first token itself must not get it twice.
         first = self.tokenizer.bos_token
-        whole = self.tokenizer(
-            text, return_offsets_mapping=True, add_special_tokens=not (first and text.startswith(first))
-        )
+        special = not (first and text.startswith(first)) if self.special is None else self.special
+        whole = self.tokenizer(text, return_offsets_mapping=True, add_special_tokens=special)
         numbers, spans = whole["input_ids"], whole["offset_mapping"]
         inside = [k for k, (a, b) in enumerate(spans) if a < stop and b > start and b > a]
         passed = [k for k, (a, b) in enumerate(spans) if b <= start or b == a == 0]
@@ -87,7 +87,7 @@ class Prompt:
         tail = inside[-1] + 1 if inside else head
         covered = [(a - start, b - start) for a, b in spans[head:tail]]
         return Encoded(
-            tuple(numbers[:head]), tuple(numbers[head:tail]), tuple(numbers[tail:]), _words_in(question, covered)
+            tuple(numbers[:head]), tuple(numbers[head:tail]), tuple(numbers[tail:]), words_in(question, covered)
         )
 
     def spoken(self, text: str) -> Spoken:
@@ -115,7 +115,7 @@ class Prompt:
         return {}
 
 
-def _words_in(question: str, covered: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+def words_in(question: str, covered: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
     """Token span of every word; a token over two words belongs to the first of them."""
     words = split_words(question)
     owners = [next((j for j, (a, b) in enumerate(words) if start < b and stop > a), -1) for start, stop in covered]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from annotated_types import Ge, Gt
 
@@ -13,10 +16,17 @@ from karat.kernel.constraints import AsItIs
 from karat.kernel.errors import BadInput
 from karat.kernel.registry import load_object
 from karat.kernel.typing import Scalar
+from karat.models.discovery import Discovered
 from karat.models.families import FAMILIES, Family, MergedPatches, Tiles
 from karat.models.hub import DType, Quantisation, load, weights_bytes, weights_revision
 from karat.models.keywords import takes
 from karat.models.vlm_adapter import CAPABILITIES, VLM
+
+if TYPE_CHECKING:
+    from karat.models.discovery.model import DiscoveredVLM
+
+    AnyVLM = VLM | DiscoveredVLM
+DISCOVERED = "discovered"  # as `family`: find out
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +39,9 @@ class VLMParameters:
         device: "cpu", "cuda", "cuda:1", "mps"; "auto" spreads the layers over the GPUs there are.
         gpus: Over how many GPUs "auto" spreads one worker of a run; with "cuda" the share of one that a worker takes.
         quantised: Weights of "8bit" or "4bit", by bitsandbytes.
-        family: For architectures that are not known here: a `Family`, or "package.module:NAME" of one.
+        family: How it is built: a `Family`, "package.module:NAME" of one, a file that `karat check --model` wrote, or
+            "discovered" to find out even where the architecture is known. By default what is known here of the
+            architecture; of any other it is found out, and remembered.
         max_pixels: Bounds what a model of dynamic resolution sees (Qwen; fsyn2026 has 313600). By default what its
             processor says.
         max_tiles: Bounds the tiles of InternVL (fsyn2026 has 2). By default what its processor says.
@@ -43,7 +55,7 @@ class VLMParameters:
     device: str = "cpu"
     gpus: Annotated[float, Gt(0)] | None = field(default=None, metadata={"identity": False})
     quantised: Quantisation | None = None
-    family: str | Annotated[Family, AsItIs()] | None = None
+    family: str | Annotated[Family, AsItIs()] | Annotated[Discovered, AsItIs()] | None = None
     max_pixels: Annotated[int, Ge(1)] | None = None
     max_tiles: Annotated[int, Ge(1)] | None = None
     suffix: str = ""
@@ -74,17 +86,25 @@ class VLMRecipe(VLMParameters):
 
     @property
     def capabilities(self) -> frozenset[str]:
-        return CAPABILITIES
+        """Those of its family, where that was found out before; of an unknown one, all: they are checked once more when
+        it is loaded."""
+        family = self.family
+        if isinstance(family, str) and family.endswith(".json"):
+            family = Discovered.load(family)
+        elif family is None and _model_type(self.path) not in (None, *FAMILIES):
+            memory = remembered(self.path, self.hub_revision)
+            family = Discovered.load(memory) if memory is not None and memory.is_file() else None
+        return family.capabilities if isinstance(family, Discovered) else CAPABILITIES
 
     @property
     def revision(self) -> str:
-        described = repr(self.family) if isinstance(self.family, Family) else ""
+        described = repr(self.family) if isinstance(self.family, Family | Discovered) else ""
         return weights_revision(self.path, self.hub_revision, self.dtype + described)
 
     def weights_bytes(self) -> int | None:
         return weights_bytes(self.path, self.hub_revision, self.dtype, self.quantised)
 
-    def load(self) -> VLM:
+    def load(self) -> AnyVLM:
         if not self.path:
             raise BadInput("vlm: give `path`, a directory or a hub id.")
         return _loaded(self.path, self.label, None, self)
@@ -93,7 +113,7 @@ class VLMRecipe(VLMParameters):
 @takes(VLMParameters)
 def vlm(
     source: str | Path | Any, processor: Any, name: str | None, mechanism: str | None, parameters: VLMParameters
-) -> VLM:
+) -> AnyVLM:
     """A vision-language model from a directory, a hub id, or a (module, processor) pair that you have loaded.
 
     Only safetensors are loaded, and no code of the repository is run.
@@ -118,39 +138,75 @@ def vlm(
     return _wrapped(source.eval(), processor, name or type(source).__name__, mechanism, parameters)
 
 
-def _loaded(path: str, name: str, mechanism: str | None, given: VLMParameters) -> VLM:
+def _loaded(path: str, name: str, mechanism: str | None, given: VLMParameters) -> AnyVLM:
     module, processor = load(
         "vision-language model", "AutoModelForImageTextToText", path,
         given.dtype, given.device, given.hub_revision, given.quantised,
     )  # fmt: skip
-    return _wrapped(module, processor, name, mechanism, given)
+    return _wrapped(module, processor, name, mechanism, given, path)
 
 
-def _wrapped(module: Any, processor: Any, name: str, mechanism: str | None, given: VLMParameters) -> VLM:
-    family = _family(module, given.family)
+def _wrapped(
+    module: Any, processor: Any, name: str, mechanism: str | None, given: VLMParameters, path: str | None = None
+) -> AnyVLM:
+    from karat.models.discovery.discover import discover
+    from karat.models.discovery.model import DiscoveredVLM
+
+    family = _known(module, given.family)
+    if family is None:
+        memory = None if path is None else remembered(path, given.hub_revision)
+        held = Discovered.load(memory) if memory is not None and memory.is_file() else None
+        if held is None:
+            held = discover(module, processor, name, given).family
+            if memory is not None:
+                held.save(memory)
+        family = held
+    if isinstance(family, Discovered):
+        return DiscoveredVLM(module, processor, family, name, mechanism, given)
     _limit(processor, family, given.max_pixels, given.max_tiles)
     return VLM(module, processor, family, name, mechanism, given)
 
 
-def _family(module: Any, family: Family | str | None) -> Family:
+def _model_type(path: str) -> str | None:
+    """What the configuration in a directory says; None where there is none."""
+    held = Path(path) / "config.json"
+    return str(json.loads(held.read_text(encoding="utf-8")).get("model_type")) if path and held.is_file() else None
+
+
+def remembered(path: str, hub_revision: str | None) -> Path | None:
+    """Where what was found out about these weights is kept; None for weights that may change under their name."""
+    if not Path(path).is_dir() and hub_revision is None:
+        return None
+    held = weights_revision(path, hub_revision, "family:" + ("" if Path(path).is_dir() else path))
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return cache / "karat" / "families" / f"{hashlib.sha256(held.encode()).hexdigest()[:24]}.json"
+
+
+def _known(module: Any, family: Family | Discovered | str | None) -> Family | Discovered | None:
+    """The family that was given, or that is known of the architecture; None where it must be found out."""
+    if family == DISCOVERED:
+        return None
     if isinstance(family, str):
-        family = load_object(family)
+        family = Discovered.load(family) if family.endswith(".json") else load_object(family)
     kind = module.config.model_type
     tower = getattr(getattr(module.config, "vision_config", None), "model_type", "")
     chosen = family or FAMILIES.get(f"{kind}/{tower}") or FAMILIES.get(kind)
-    if not isinstance(chosen, Family):
-        parts = [name for name, _ in module.named_modules() if 0 < name.count(".") < 3][:6]
-        raise BadInput(
-            f"vlm knows {', '.join(FAMILIES)}; {type(module).__name__} is of type {kind!r}, with the parts "
-            f"{', '.join(parts)}. Say where its parts are with family=karat.models.families.Family(...)."
-        )
-    names = (chosen.vision, chosen.vision_layers, chosen.decoder, chosen.decoder_layers, chosen.words, chosen.head)
+    if chosen is None:
+        return None
+    if isinstance(chosen, Discovered):
+        parts = chosen.parts
+        names = [name for name in (parts.decoder_layers, parts.words, parts.head, parts.vision_layers) if name]
+    elif isinstance(chosen, Family):
+        names = [chosen.vision, chosen.vision_layers, chosen.decoder, chosen.decoder_layers, chosen.words, chosen.head]
+    else:
+        raise BadInput(f"family must be a Family or what was discovered; got {type(chosen).__name__}.")
     known = {name for name, _ in module.named_modules()}
     if absent := [name for name in names if name not in known]:
         near = [name for name in known if name.endswith(absent[0].rsplit(".", 1)[-1])][:5]
         raise BadInput(
             f"{type(module).__name__} ({kind}) has no part {absent[0]!r}; parts of that name: "
-            f"{', '.join(sorted(near)) or 'none'}. Override it with family=dataclasses.replace(FAMILIES[...], ...)."
+            f"{', '.join(sorted(near)) or 'none'}. Override it with family=dataclasses.replace(FAMILIES[...], ...), or "
+            f"have it found out with family={DISCOVERED!r}."
         )
     return chosen
 

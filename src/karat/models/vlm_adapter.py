@@ -12,9 +12,9 @@ import numpy as np
 from karat.kernel.errors import BadInput
 from karat.kernel.sample import Sample
 from karat.kernel.target import TargetLike, tokens_of
-from karat.kernel.typing import Span, Values
+from karat.kernel.typing import Image, Span, Values
 from karat.models.batching import in_parts
-from karat.models.families.family import Family, Size
+from karat.models.families.family import Family, Size, View
 from karat.models.prompt import Encoded, Prompt
 from karat.models.torch_model import Frame, Inputs, Layout, TargetTokens
 
@@ -81,25 +81,12 @@ class VLM:
         output the decoder gets), decoder.early, decoder.late (the last whose visual tokens matter), decoder.last,
         words; vision.signal and decoder.signal, the last ones whose output is read by more than a norm, so that
         gradient times activation is a signal there."""
-        vision = len(self._part(self.family.vision_layers))
-        decoder = len(self._part(self.family.decoder_layers))
-        roles = {f"vision.{k}": f"{self.family.vision_layers}.{k}" for k in range(vision)}
-        roles |= {f"decoder.{k}": f"{self.family.decoder_layers}.{k}" for k in range(decoder)}
-        roles |= {f"norm.{k}": f"{roles[f'decoder.{k}']}.{self.family.before_mlp}" for k in range(decoder)}
-        read = getattr(self.config, "vision_feature_layer", -1)
-        read = read if isinstance(read, int) else max(k % (vision + 1) for k in read)
-        # Hidden state 0 is the embedding, so hidden state k is the output of layer k - 1.
-        last = max(read % (vision + 1) - 1, 0)
-        roles |= {"vision.last": roles[f"vision.{last}"], "vision.signal": roles[f"vision.{max(last - 1, 0)}"]}
-        late = max(decoder - 2, 0)
-        early = _EARLY if decoder > 2 * _EARLY else decoder // 4
-        roles |= {"decoder.early": roles[f"decoder.{early}"], "decoder.late": roles[f"decoder.{late}"]}
-        roles |= {
-            "decoder.signal": roles[f"decoder.{max(late - 1, 0)}"],
-            "decoder.last": roles[f"decoder.{decoder - 1}"],
-        }
-        roles["words"] = self.family.words
-        return roles
+        vision, decoder = (
+            [f"{layers}.{k}" for k in range(len(self._part(layers)))]
+            for layers in (self.family.vision_layers, self.family.decoder_layers)
+        )
+        norms = [f"{layer}.{self.family.before_mlp}" for layer in decoder]
+        return layer_roles(vision, decoder, norms, self.family.words, getattr(self.config, "vision_feature_layer", -1))
 
     @cached_property
     def attention_layers(self) -> tuple[str, ...]:
@@ -131,7 +118,7 @@ class VLM:
                 "`model.batch_key(sample)`."
             )
         example = next(self.module.parameters())
-        pixels, other = self.family.sight.pixels(self.processor, [_checked(sample) for sample in samples])
+        pixels, other = self.family.sight.pixels(self.processor, [checked_image(sample) for sample in samples])
         size = pixels.shape[-2], pixels.shape[-1]
         prompt = self._prompt(self.family.sight.view(self.module, size).count)
         prompts = [prompt.encode(self._question(sample)) for sample in samples]
@@ -165,6 +152,14 @@ class VLM:
             tuple(range(before, before + length)),
             before + length + after - 1,
         )
+
+    def view(self, inputs: Inputs) -> View:
+        """Image tokens over pixels of this size."""
+        return self._decoder.view(inputs)
+
+    def features(self, inputs: Inputs) -> Tensor:
+        """(n, count, width) of the image tokens, as the decoder gets them."""
+        return self.family.sight.features(self.module, inputs.pixels, inputs.other)["features"]
 
     def by_sample(self, layer: str, recording: Tensor, inputs: Inputs) -> Tensor:
         return self.family.sight.by_sample(self.module, layer, recording, len(inputs.pixels), _size(inputs))
@@ -276,17 +271,43 @@ class VLM:
     def _targets(self) -> TargetScores:
         from karat.models.vlm_targets import TargetScores
 
-        return TargetScores(self._decoder, self.target_tokens, self.neutral_token)
+        return TargetScores(self._decoder.read, self.target_tokens, self.neutral_token)
 
     def _part(self, name: str) -> Any:
         return self.module.get_submodule(name)
+
+
+def layer_roles(
+    vision: Sequence[str], decoder: Sequence[str], norms: Sequence[str], words: str, read: int | Sequence[int]
+) -> dict[str, str]:
+    """Layers by role (see `VLM.layers`); those that are not there have none. `read` is the hidden state of the tower
+    that goes on to the decoder, or several."""
+    roles = {f"vision.{k}": name for k, name in enumerate(vision)}
+    roles |= {f"decoder.{k}": name for k, name in enumerate(decoder)}
+    roles |= {f"norm.{k}": name for k, name in enumerate(norms) if name}
+    if vision:
+        count = len(vision)
+        place = read if isinstance(read, int) else max(k % (count + 1) for k in read)
+        # Hidden state 0 is the embedding, so hidden state k is the output of layer k - 1.
+        last = max(place % (count + 1) - 1, 0)
+        roles |= {"vision.last": vision[last], "vision.signal": vision[max(last - 1, 0)]}
+    if decoder:
+        count = len(decoder)
+        late = max(count - 2, 0)
+        early = _EARLY if count > 2 * _EARLY else count // 4
+        roles |= {"decoder.early": decoder[early], "decoder.late": decoder[late]}
+        roles |= {"decoder.signal": decoder[max(late - 1, 0)], "decoder.last": decoder[-1]}
+    if words:
+        roles["words"] = words
+    return roles
 
 
 def _size(inputs: Inputs) -> Size:
     return inputs.pixels.shape[-2], inputs.pixels.shape[-1]
 
 
-def _checked(sample: Sample) -> Any:
+def checked_image(sample: Sample) -> Image:
+    """Its image, if it is one."""
     image = sample.image
     if image.ndim != 3 or image.shape[2] != 3 or image.dtype != np.uint8 or 0 in image.shape:
         raise BadInput(

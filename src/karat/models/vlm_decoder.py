@@ -33,6 +33,14 @@ class Decoder:
         states: Tensor = self._run(whole, real, inputs).last_hidden_state
         return states[:, -answer.shape[1] :]
 
+    def read(self, inputs: Inputs, answer: Tensor, places: Tensor | None = None) -> Tensor:
+        """(n, E, vocabulary): logits that predict the tokens of `answer` (n, A) at `places` (n, E); the head is run
+        there only, since a context may be long."""
+        states = self.states(inputs, answer)
+        if places is not None:
+            states = states.gather(1, places[..., None].expand(-1, -1, states.shape[-1]).to(states.device))
+        return self.logits(states)
+
     def logits(self, states: Tensor) -> Tensor:
         """Logits over the vocabulary, float32 or wider."""
         logits: Tensor = self._part(self.family.head)(states)

@@ -11,14 +11,14 @@ from torch import Tensor
 from karat.kernel.target import Target, TargetLike
 from karat.models.targets import against
 from karat.models.torch_model import Inputs, TargetTokens
-from karat.models.vlm_decoder import Decoder
 
 
 @dataclass(frozen=True, eq=False)
 class TargetScores:
-    """`tokens` says which tokens a target has; `neutral` fills rows that are shorter than the longest."""
+    """`read` gives logits (n, E, vocabulary) of inputs, what is said (n, A) and the places (n, E) of it that matter, or
+    all of them; `tokens` says which tokens a target has; `neutral` fills rows that are shorter than the longest."""
 
-    decoder: Decoder
+    read: Callable[[Inputs, Tensor, Tensor | None], Tensor]
     tokens: Callable[[TargetLike], TargetTokens]
     neutral: int
 
@@ -50,14 +50,12 @@ class TargetScores:
         only, since a context may be long."""
         longest = max(len(each.numbers) for each in spoken)
         rows = [[*each.numbers, *([self.neutral] * (longest - len(each.numbers)))] for each in spoken]
-        states = self.decoder.states(inputs, torch.tensor(rows, device=inputs.pixels.device))
+        places: Tensor | None = None
         if any(each.first for each in spoken):
             most = max(len(each.explained) for each in spoken)
-            last = longest - 1
-            places = [[min(each.first + k, last) for k in range(most)] for each in spoken]
-            index = torch.tensor(places, device=states.device)
-            states = states.gather(1, index[..., None].expand(-1, -1, states.shape[-1]))
-        logits = self.decoder.logits(states)
+            wanted = [[min(each.first + k, longest - 1) for k in range(most)] for each in spoken]
+            places = torch.tensor(wanted, device=inputs.pixels.device)
+        logits = self.read(inputs, torch.tensor(rows, device=inputs.pixels.device), places)
         return logits.log_softmax(-1) if log else logits
 
 

@@ -4,30 +4,31 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from karat.kernel.sample import Sample
 from karat.kernel.target import Target
+from karat.models.discovery.model import DiscoveredVLM
+from karat.models.discovery.processing import Processing
 from karat.models.vlm_adapter import VLM
 from karat.probe.absence import Absence
 from karat.probe.session import Session
 from karat.testing.law import Law, tried
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
+AnyVLM = VLM | DiscoveredVLM
 _CLOSE = 1e-3  # relative, of probabilities: float32 through other kernels, padding and reused states
+_SPILT = 0.34  # of the movement of a token, that of its neighbour where cells are resized
 _ROUNDED = 0.05  # where a thumbnail is downscaled to 256 levels by the processor, and without rounding here
 
 
-def vlm_laws(model: VLM, samples: Sequence[Sample], answers: Sequence[str]) -> list[Law]:
+def vlm_laws(model: AnyVLM, samples: Sequence[Sample], answers: Sequence[str]) -> list[Law]:
     """Every law on a few samples with questions. `answers` are any; the model's own need not be among them."""
-    laws: dict[str, Callable[[VLM, Sequence[Sample], Sequence[str]], str]] = {
+    laws: dict[str, Callable[[AnyVLM, Sequence[Sample], Sequence[str]], str]] = {
         "its probability is that of the module's own forward": _own_probability,
         "its answer is what generate gives": _own_answer,
         "a batch is its samples alone": _batches,
@@ -41,52 +42,89 @@ def vlm_laws(model: VLM, samples: Sequence[Sample], answers: Sequence[str]) -> l
     return [tried(name, partial(law, model, samples, answers)) for name, law in laws.items()]
 
 
-def _own_probability(model: VLM, samples: Sequence[Sample], answers: Sequence[str]) -> str:
-    import torch
-
-    expected = []
-    for sample, answer in zip(samples, answers, strict=True):
-        asked, whole = _prepared(model, sample), _prepared(model, sample, answer)
-        start = asked["input_ids"].shape[1]
-        with torch.no_grad():
-            table = _module(model)(**whole).logits[0].float().log_softmax(-1)
-        said = whole["input_ids"][0, start:].tolist()
-        expected.append(math.exp(sum(float(table[start - 1 + k, number]) for k, number in enumerate(said))))
+def _own_probability(model: AnyVLM, samples: Sequence[Sample], answers: Sequence[str]) -> str:
+    expected = [
+        math.exp(sum(_own_log_probabilities(model, sample, answer)))
+        for sample, answer in zip(samples, answers, strict=True)
+    ]
     return _compared(model.score(samples, answers), expected)
 
 
-def _own_span(model: VLM, samples: Sequence[Sample], answers: Sequence[str]) -> str:
+def _own_span(model: AnyVLM, samples: Sequence[Sample], answers: Sequence[str]) -> str:
     """Of the last token of "yes, yes", by the module's own forward over all of it."""
-    import torch
-
     expected, targets = [], []
     for sample, answer in zip(samples, answers, strict=True):
         said = f"{answer}, {answer}"
-        whole = _prepared(model, sample, said)
-        with torch.no_grad():
-            table = _module(model)(**whole).logits[0].float().log_softmax(-1)
-        expected.append(math.exp(float(table[-2, int(whole["input_ids"][0, -1])])))
+        expected.append(math.exp(_own_log_probabilities(model, sample, said)[-1]))
         targets.append(Target.token(-1, said, model.token_spans(said)))
     return _compared(model.score(samples, targets), expected)
 
 
-def _own_answer(model: VLM, samples: Sequence[Sample], answers: Sequence[str]) -> str:
+def _own_log_probabilities(model: AnyVLM, sample: Sample, answer: str) -> list[float]:
+    """Of each token of an answer, by the module's own forward on what its processor makes."""
+    import torch
+
+    asked, whole = _prepared(model, sample), _prepared(model, sample, answer)
+    start = asked["input_ids"].shape[1]
+    spoken = whole["input_ids"][0, start:].tolist()
+    decoder = isinstance(model, DiscoveredVLM) and model.family.saying == "decoder"
+    if decoder or not torch.equal(whole["input_ids"][:, :start], asked["input_ids"]) or not spoken:
+        # The processor ends prompts with tokens of its own: the answer comes after them.
+        spoken = list(model.target_tokens(answer).numbers)
+        whole = asked if decoder else _longer(asked, spoken)
+    with torch.no_grad():
+        if decoder:
+            assert isinstance(model, DiscoveredVLM)
+            begun = torch.tensor([[model.family.start, *spoken[:-1]]], device=whole["input_ids"].device)
+            tables = _module(model)(**whole, decoder_input_ids=begun).logits[0].float().log_softmax(-1)
+        elif isinstance(model, DiscoveredVLM) and model.family.saying == "singly":
+            steps = [_module(model)(**_until(whole, start + k)).logits[0, -1] for k in range(len(spoken))]
+            tables = torch.stack(steps).float().log_softmax(-1)
+        else:
+            logits = _module(model)(**whole).logits[0].float()
+            tables = logits[-len(spoken) - 1 : -1].log_softmax(-1)
+    return [float(tables[k, number]) for k, number in enumerate(spoken)]
+
+
+def _until(given: dict[str, Any], length: int) -> dict[str, Any]:
+    """Inputs whose tables by token end sooner."""
+    whole = given["input_ids"].shape[1]
+    return {k: v[:, :length] if v.ndim >= 2 and v.shape[:2] == (1, whole) else v for k, v in given.items()}
+
+
+def _longer(given: dict[str, Any], numbers: Sequence[int]) -> dict[str, Any]:
+    """Inputs with more tokens; tables by token go on with their last value."""
+    import torch
+
+    whole, more = given["input_ids"].shape[1], len(numbers)
+    longer = {
+        k: torch.cat([v, v[:, -1:].expand(-1, more, *v.shape[2:])], 1)
+        if v.ndim >= 2 and v.shape[:2] == (1, whole)
+        else v
+        for k, v in given.items()
+    }
+    longer["input_ids"][0, whole:] = torch.tensor(numbers)
+    return longer
+
+
+def _own_answer(model: AnyVLM, samples: Sequence[Sample], answers: Sequence[str]) -> str:
     plain = replace(model, parameters=replace(model.parameters, options=()))
     for sample, ours in zip(samples, plain.answer(samples), strict=True):
         given = _prepared(model, sample)
         made = _module(model).generate(**given, max_new_tokens=model.parameters.max_new_tokens, do_sample=False)[0]
-        theirs = model.processor.tokenizer.decode(made[given["input_ids"].shape[1] :], skip_special_tokens=True).strip()
+        start = 1 if _module(model).config.is_encoder_decoder else given["input_ids"].shape[1]
+        theirs = model.processor.tokenizer.decode(made[start:], skip_special_tokens=True).strip()
         if ours != theirs:
             return f"{sample.id}: {ours!r}, generate says {theirs!r}"
     return ""
 
 
-def _batches(model: VLM, samples: Sequence[Sample], answers: Sequence[str]) -> str:
+def _batches(model: AnyVLM, samples: Sequence[Sample], answers: Sequence[str]) -> str:
     alone = [float(model.score([sample], [answer])[0]) for sample, answer in zip(samples, answers, strict=True)]
     return _compared(model.score(samples, answers), alone)
 
 
-def _no_mask(model: VLM, samples: Sequence[Sample], answers: Sequence[str]) -> str:
+def _no_mask(model: AnyVLM, samples: Sequence[Sample], answers: Sequence[str]) -> str:
     values = []
     for sample, answer in zip(samples, answers, strict=True):
         game = Session(model, [sample], [answer]).game(0)
@@ -94,7 +132,7 @@ def _no_mask(model: VLM, samples: Sequence[Sample], answers: Sequence[str]) -> s
     return _compared(values, model.score(samples, answers))
 
 
-def _one_patch(model: VLM, samples: Sequence[Sample], answers: Sequence[str]) -> str:
+def _one_patch(model: AnyVLM, samples: Sequence[Sample], answers: Sequence[str]) -> str:
     session = Session(model, [_native(model, samples[0])], answers[:1])
     game = session.game(0, absence=Absence(visual="black"))
     grid = model.layout(session.inputs).grid
@@ -104,28 +142,30 @@ def _one_patch(model: VLM, samples: Sequence[Sample], answers: Sequence[str]) ->
         keep = np.ones((1, game.n_visual), bool)
         keep[0, player] = False
         moved = (mixed.pixels(keep) != mixed.base.pixels).any(1)[0].cpu().numpy()
-        tall, wide = moved.shape[0] // grid[0], moved.shape[1] // grid[1]
         row, column = divmod(player, grid[1])
         inside = np.zeros_like(moved)
-        inside[row * tall : (row + 1) * tall, column * wide : (column + 1) * wide] = True
+        inside[_cell(row, grid[0], moved.shape[0]), _cell(column, grid[1], moved.shape[1])] = True
         if (moved & ~inside).any():
             return f"patch {player}: {int((moved & ~inside).sum())} pixels outside of it changed"
     return ""
 
 
-def _image_or_patches(model: VLM, samples: Sequence[Sample], answers: Sequence[str]) -> str:
+def _image_or_patches(model: AnyVLM, samples: Sequence[Sample], answers: Sequence[str]) -> str:
     session = Session(model, [_native(model, samples[0])], answers[:1])
     game = session.game(0, absence=Absence(visual="blur", radius=3))
     visual = np.random.default_rng(0).random((4, game.n_visual)) < 0.5
     text = np.ones((4, game.n_text), bool)
     altered = game.setting.altered(visual, text)
-    rounded = "thumbnail" in model.encode(altered[:1]).other
+    rounded = any(
+        name == "thumbnail" or (name.startswith("residue.") and bool((tensor.abs() > 1e-4).any()))
+        for name, tensor in model.encode(altered[:1]).other.items()
+    )
     return _compared(
         game.value(visual, text), model.score(altered, list(answers[:1]) * 4), _ROUNDED if rounded else _CLOSE
     )
 
 
-def _words(model: VLM, samples: Sequence[Sample], answers: Sequence[str]) -> str:
+def _words(model: AnyVLM, samples: Sequence[Sample], answers: Sequence[str]) -> str:
     for sample, answer in zip(samples, answers, strict=True):
         session = Session(model, [sample], [answer])
         game = session.game(0)
@@ -141,43 +181,45 @@ def _words(model: VLM, samples: Sequence[Sample], answers: Sequence[str]) -> str
     return ""
 
 
-def _cells(model: VLM, samples: Sequence[Sample], answers: Sequence[str]) -> str:
+def _cells(model: AnyVLM, samples: Sequence[Sample], answers: Sequence[str]) -> str:
     """With the tower's attention silenced, tokens mix nothing: a change in one cell moves one token."""
     import torch
 
     inputs = model.encode([_native(model, samples[0])])
-    grid = model.layout(inputs).grid
-    assert grid is not None
-    sight = model.family.sight
-    order = list(sight.view(model.module, (inputs.pixels.shape[-2], inputs.pixels.shape[-1])).order)
-    tall, wide = inputs.pixels.shape[-2] // grid[0], inputs.pixels.shape[-1] // grid[1]
+    view = model.view(inputs)
+    grid, order = view.grid, list(view.order)
+    resized = any(name.startswith("residue.") for name in inputs.other)
     with torch.no_grad(), _without_attention(model):
-        before = sight.features(model.module, inputs.pixels, inputs.other)["features"][0, order]
+        before = model.features(inputs)[0, order]
         for row, column in {(0, 0), (0, grid[1] - 1), (grid[0] - 1, 0), (grid[0] // 2, grid[1] // 2)}:
             pixels = inputs.pixels.clone()
-            pixels[..., row * tall : (row + 1) * tall, column * wide : (column + 1) * wide] += 1
-            after = sight.features(model.module, pixels, inputs.other)["features"][0, order]
-            moved = ((before - after).abs().amax(-1) > 1e-6).nonzero()[:, 0].tolist()
+            cell = _cell(row, grid[0], pixels.shape[-2]), _cell(column, grid[1], pixels.shape[-1])
+            pixels[..., cell[0], cell[1]] += 1
+            after = model.features(replace(inputs, pixels=pixels))[0, order]
+            change = (before - after).abs().amax(-1)
+            # What a resizing processor lets over the border of a cell is little.
+            moved = (change > max(1e-6, _SPILT * float(change.max()) * resized)).nonzero()[:, 0].tolist()
             if moved != [row * grid[1] + column]:
                 return f"a change in cell ({row}, {column}) moved the tokens {moved[:5]} of a grid of {grid}"
     return ""
 
 
+def _cell(k: int, count: int, size: int) -> slice:
+    """Pixels of cell k of `count`, border pixels included."""
+    return slice(k * size // count, -(-(k + 1) * size // count))
+
+
 @contextmanager
-def _without_attention(model: VLM) -> Iterator[None]:
-    from karat.explainers.patched_forward import patched_forward
+def _without_attention(model: AnyVLM) -> Iterator[None]:
+    from karat.models.discovery.discover import silenced
     from karat.models.structure import attention_modules, submodule
 
-    def nothing(output: Tensor) -> Tensor:
-        return output * 0
-
-    with ExitStack() as stack:
-        for name in attention_modules(submodule(model.module, model.vision)):
-            stack.enter_context(patched_forward(model.module, f"{model.vision}.{name}", nothing))
+    names = attention_modules(submodule(model.module, model.vision))
+    with silenced(model.module, [f"{model.vision}.{name}" for name in names]):
         yield
 
 
-def _native(model: VLM, sample: Sample) -> Sample:
+def _native(model: AnyVLM, sample: Sample) -> Sample:
     """The sample with its image in the size of the model's pixels, so that nothing is resized."""
     from PIL import Image as Pillow
 
@@ -185,12 +227,10 @@ def _native(model: VLM, sample: Sample) -> Sample:
     return replace(sample, image=np.array(Pillow.fromarray(sample.image).resize((width, height))), regions=())
 
 
-def _prepared(model: VLM, sample: Sample, said: str = "") -> dict[str, Any]:
+def _prepared(model: AnyVLM, sample: Sample, said: str = "") -> dict[str, Any]:
     """One sample as the processor itself makes it."""
-    content = [{"type": "image"}, {"type": "text", "text": (sample.text or "") + model.parameters.suffix}]
-    chat = model.processor.apply_chat_template([{"role": "user", "content": content}], add_generation_prompt=True)
-    gap = " " if said and not chat[-1].isspace() else ""
-    given = model.processor(images=[sample.image], text=[chat + gap + said], return_tensors="pt")
+    text = Processing(model.processor, model.parameters.suffix).chat(sample.text or "", said)
+    given = model.processor(images=[sample.image], text=[text], return_tensors="pt")
     example = next(model.module.parameters())
     return {
         name: tensor.to(example.device, example.dtype if tensor.is_floating_point() else tensor.dtype)
@@ -198,7 +238,7 @@ def _prepared(model: VLM, sample: Sample, said: str = "") -> dict[str, Any]:
     }
 
 
-def _module(model: VLM) -> Any:
+def _module(model: AnyVLM) -> Any:
     return model.module
 
 

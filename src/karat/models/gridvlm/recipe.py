@@ -64,9 +64,11 @@ class GridVLM:
     def load(self) -> VLM:
         from karat.models.gridvlm.build import vocabulary
         from karat.models.vlm import vlm
+        from karat.models.vlm_adapter import VLM
 
         check_whole(self.path / "model.safetensors")
         model = vlm(self.path, name=self.label, mechanism=self.mechanism, max_new_tokens=2)
+        assert isinstance(model, VLM)  # llava, which is known
         known = model.processor.tokenizer.get_vocab()
         if known != {token: number for number, token in enumerate(vocabulary())}:
             raise BadInput(

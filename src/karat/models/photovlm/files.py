@@ -24,6 +24,7 @@ def load_photovlm(seed: int = 0, content: bool = False) -> VLM:
     from karat.models.organisms.files import read_tensors, shipped_path
     from karat.models.photovlm.build import make_model, make_processor
     from karat.models.vlm import vlm
+    from karat.models.vlm_adapter import VLM
 
     if not tower_path().is_file():
         raise BadInput(f"the tower of photovlm is missing at {tower_path()}: install karat again.")
@@ -31,4 +32,6 @@ def load_photovlm(seed: int = 0, content: bool = False) -> VLM:
     module: Any = make_model(read_tensors(tower_path()))
     if content:
         apply(module, read_tensors(shipped_path("photovlm", "content", "scratch")), 1.0)
-    return vlm(module, make_processor(), name="photovlm", max_new_tokens=2)
+    made = vlm(module, make_processor(), name="photovlm", max_new_tokens=2)
+    assert isinstance(made, VLM)  # llava, which is known
+    return made
