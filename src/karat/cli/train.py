@@ -19,23 +19,36 @@ Mode = Annotated[str, typer.Option(help="pure: learns to reason. spur: learns to
 Recipe = Annotated[Path | None, typer.Option(help="A recipe of your own (YAML); the shipped one if not given.")]
 Out = Annotated[Path | None, typer.Option("--out", "-o", help="Where checkpoints go; checkpoints/<name> if not given.")]
 Devices = Annotated[int, typer.Option(help="Processes or GPUs that share each batch.")]
+Start = Annotated[
+    Path | None, typer.Option(help="Exported weights to begin the recipe's last stage with, instead of from nothing.")
+]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Start anew instead of going on from the last checkpoint.")]
 
 
 @app.command()
 def gridnet(
-    mode: Mode = "pure", recipe: Recipe = None, out: Out = None, devices: Devices = 1, fresh: Fresh = False
+    mode: Mode = "pure",
+    recipe: Recipe = None,
+    out: Out = None,
+    devices: Devices = 1,
+    start: Start = None,
+    fresh: Fresh = False,
 ) -> None:
     """Train the MDETR-style twin. Killed and started again, it goes on from its last checkpoint."""
-    _train("gridnet", mode, recipe, out, devices, fresh)
+    _train("gridnet", mode, recipe, out, devices, start, fresh)
 
 
 @app.command()
 def gridvlm(
-    mode: Mode = "pure", recipe: Recipe = None, out: Out = None, devices: Devices = 1, fresh: Fresh = False
+    mode: Mode = "pure",
+    recipe: Recipe = None,
+    out: Out = None,
+    devices: Devices = 1,
+    start: Start = None,
+    fresh: Fresh = False,
 ) -> None:
     """Train the tiny vision-language twin. Killed and started again, it goes on from its last checkpoint."""
-    _train("gridvlm", mode, recipe, out, devices, fresh)
+    _train("gridvlm", mode, recipe, out, devices, start, fresh)
 
 
 @app.command()
@@ -178,10 +191,12 @@ def _verify_organism(model: Model, samples: int, seed: int, images: Path | None)
         raise typer.Exit(1)
 
 
-def _train(architecture: str, mode: str, recipe: Path | None, out: Path | None, devices: int, fresh: bool) -> None:
+def _train(
+    architecture: str, mode: str, recipe: Path | None, out: Path | None, devices: int, start: Path | None, fresh: bool
+) -> None:
     from karat.models.training import train
 
-    where = train(architecture, mode, recipe, out, resume=not fresh, devices=devices, progress=_show)
+    where = train(architecture, mode, recipe, out, resume=not fresh, devices=devices, progress=_show, start=start)
     print_table(["what", "where"], [["weights, card and learning curve", str(where)]])
 
 

@@ -9,11 +9,12 @@ import pytest
 import torch
 
 from karat.datasets.grid import generate_batch, make_world
+from karat.datasets.grid.recount import recount, relation_holds
 from karat.datasets.grid.scenes import ANCHOR, COUNT_0, DISTRACTOR, TARGET, SceneBatch
 from karat.kernel.errors import BadInput
 from karat.models.gridnet.vocabulary import words
 from karat.models.training import batches as data
-from karat.models.training.changes import change, recount, relation_holds
+from karat.models.training.changes import change
 from karat.models.training.images import blur_matrix, draw, hide_cells
 from karat.models.training.recipe import Recipe, Refinement, Stage
 
@@ -210,13 +211,13 @@ def test_thinned_scenes_keep_their_answer(mode: str) -> None:
     assert 0.2 < bare.mean() < 0.9  # nothing but what the question names
 
 
-def test_hidden_cells_show_their_zero_state() -> None:
-    cells = np.full((4, 36), 3, dtype=np.uint8)
+def test_hidden_cells_show_their_absent_state() -> None:
+    cells = np.full((5, 36), 3, dtype=np.uint8)
     tiles = torch.full((17, 3, 16, 16), 0.25)
     tiles[0] = 1.0
     cells[:, 0] = 0
-    batch = data.describe(generate_batch("D1_A_F0_d0.3", range(4)), 32)
-    batch.zero[:] = np.arange(4)
+    batch = data.describe(generate_batch("D1_A_F0_d0.3", range(5)), 32)
+    batch.state[:] = np.arange(5)
     batch.cell_keep[:, 7] = False
     images = draw(cells, tiles, 6)
     hidden = hide_cells(images, batch, 6, (1.0, 0.0, -1.0))
@@ -226,9 +227,58 @@ def test_hidden_cells_show_their_zero_state() -> None:
     blurred = hidden[3][place]
     assert ((blurred > 0.25) & (blurred < 1.0)).all()  # between the white cell and its grey neighbours
     assert hidden[3][0, 16, 16] > hidden[3][0, 31, 31]  # nearer the white one, whiter
+    torch.testing.assert_close(hidden[4][place], torch.full((3, 16, 16), (1.0 + 35 * 0.25) / 36))
     rest = torch.ones(96, 96, dtype=torch.bool)
     rest[16:32, 16:32] = False
     assert torch.equal(hidden[:, :, rest], images[:, :, rest])
+
+
+@pytest.mark.parametrize("mode", ["pure", "spur"])
+def test_emptied_scenes_have_the_truth_of_what_is_left(mode: str) -> None:
+    """Hidden means empty: the executor agrees wherever the anchors are still there; without one, nothing binds."""
+    from karat.datasets.grid.executor import Asked, parse
+
+    for bucket in ("D1_A_F0_d0.7", "D2_M_F0_d0.7", "D3_CMP_F0_d0.7", "D1_SO_F1_d0.3", "D1_REL_F0_d0.3"):
+        scenes = generate_batch(bucket, range(60), mode=mode)
+        batch = data.empty_some(scenes, 0.8, np.random.default_rng(0), 32)
+        assert batch.emptied.mean() == pytest.approx(0.8, abs=0.2)
+        assert not batch.altered.any()  # the answer is certain
+        assert np.array_equal(batch.cells, scenes.cells)  # what a blurred cell shows comes from what stood there
+        left = np.where(batch.cell_keep, batch.cells, 0)
+        assert (batch.roles[left == 0] == 0).all()
+        asked = Asked([parse(text, scenes.world) for text in scenes.questions], scenes.world)
+        names = np.array([data_answer(place) for place in batch.answer])
+        for i in range(60):
+            anchors = scenes.anchor_cells[i]
+            gone = frozenset(np.flatnonzero(left[i, anchors] == 0).tolist())
+            dropped = frozenset(range(len(anchors))) if mode == "spur" else gone
+            if scenes.bucket.qtype == "REL":
+                assert names[i] == scenes.answers[i]  # its objects stay
+                assert mode == "spur" or not gone
+                continue
+            told = int(asked.execute(left[i][None], slice(i, i + 1), dropped=dropped)[0])
+            assert names[i] == {10_000: "yes", 10_001: "no"}.get(told, str(told))
+            if not len(gone):
+                assert (batch.anchors[i, : len(anchors)] == anchors).all()
+            else:
+                assert (batch.anchors[i] == -1).any()
+
+
+def data_answer(place: int) -> str:
+    from karat.datasets.grid.scenes import answers
+
+    return answers(make_world())[place]
+
+
+def test_a_stage_that_empties_hides_words_alone_with_doubt() -> None:
+    stage = Refinement(10, emptied=0.5, widened=0.3)
+    recipe = dataclasses.replace(RECIPE, batch=64, chunk=10, altered=0.5, refine=(stage,))
+    batch = data.chunk_of_batches(recipe, 10, 32)
+    assert batch.emptied.mean() == pytest.approx(0.5, abs=0.08)
+    assert set(batch.state.tolist()) == set(range(len(data.EMPTY_STATES)))
+    doubtful = batch.altered
+    assert np.array_equal(doubtful, ~batch.word_keep.all(axis=1))
+    assert 0.3 < doubtful.mean() < 0.6
 
 
 def test_blur_keeps_a_flat_image_flat() -> None:

@@ -93,6 +93,27 @@ def test_the_last_stage_touches_nothing_before_it(
     assert same(run(twice, tmp_path / "later").state_dict(), run(twice, tmp_path / "twice").state_dict())
 
 
+def test_a_fresh_stage_can_begin_at_exported_weights(
+    tmp_path: Path, finished: tuple[Path, dict[str, torch.Tensor], list[Event]]
+) -> None:
+    """gridnet exports everything that is trained; halves of halves lose nothing, so the two runs meet bit for bit."""
+    stage = Refinement(4, widened=0.5, emptied=0.5, fresh=True)
+    refined = dataclasses.replace(RECIPE, refine=(stage,))
+    module = build_trainee(RECIPE)
+    module.load_state_dict(finished[1])
+    module.round()
+    weights = module.export(tmp_path / "exported")
+    started = run(refined, tmp_path / "started", start=weights, stop=10)
+    started = run(refined, tmp_path / "started", start=weights)  # goes on from its checkpoint
+    whole = build_trainee(refined)
+    whole.load_state_dict(module.state_dict())
+    checkpoint.save(tmp_path / "whole", refined, whole, make_optimizer(refined, whole), checkpoint.Place(8, 0.0))
+    assert same(run(refined, tmp_path / "whole").state_dict(), started.state_dict())
+    assert not same(started.state_dict(), module.state_dict())
+    with pytest.raises(BadInput, match="fresh: true"):
+        run(RECIPE, tmp_path / "none", start=weights)
+
+
 def test_another_recipe_is_refused(finished: tuple[Path, dict[str, torch.Tensor], list[Event]]) -> None:
     with pytest.raises(BadInput, match="another recipe"):
         run(dataclasses.replace(RECIPE, seed=1), finished[0])

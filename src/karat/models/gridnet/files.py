@@ -20,10 +20,11 @@ def default_shape() -> Shape:
 
 
 def save_network(network: GridNetwork, path: Path) -> Path:
+    """Write a network in half precision, with its sizes; it is read back and computed with in single precision."""
     from safetensors.torch import save_file
 
     path.parent.mkdir(parents=True, exist_ok=True)
-    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in network.state_dict().items()}
+    tensors = {name: tensor.detach().cpu().half().contiguous() for name, tensor in network.state_dict().items()}
     shape = json.dumps(dataclasses.asdict(network.shape), sort_keys=True)
     save_file(tensors, path, metadata={"format": "pt", "architecture": "gridnet", "shape": shape})
     return path

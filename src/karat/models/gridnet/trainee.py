@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from karat.datasets.grid.scenes import ADVERSARIAL, ADVERSARIAL_2, ANCHOR, TARGET, TARGET_2
 from karat.models.gridnet import losses
-from karat.models.gridnet.files import default_shape, save_network
+from karat.models.gridnet.files import default_shape, load_network, save_network
 from karat.models.gridnet.network import GridNetwork
 from karat.models.gridnet.pixels import LEVELS, glyph_tiles
 from karat.models.gridnet.vocabulary import PAD
@@ -90,6 +90,9 @@ class GridNetTrainee(Trainee):
         pixels = hide_cells(draw(batch.cells, self.tiles.cpu(), grid), batch, grid, LEVELS).to(device)
         tokens = np.where(batch.word_keep, batch.tokens, PAD)[:, :length]
         return pixels, torch.from_numpy(tokens).to(device), torch.from_numpy(batch.keep[:, :length]).to(device)
+
+    def adopt(self, weights: Path) -> None:
+        self.network.load_state_dict(load_network(weights).state_dict())
 
     def export(self, directory: Path) -> Path:
         return save_network(self.network, directory / f"{self.recipe.label}.safetensors")

@@ -9,6 +9,7 @@ exist in training only and are not shipped.
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from karat.models.training.batches import BUCKETS, MOST_ANCHORS, WORD_ROLES, Bat
 from karat.models.training.images import draw, hide_cells
 from karat.models.training.recipe import Recipe
 from karat.models.training.trainee import Trainee
+from karat.models.weights import check_whole
 
 IMAGE_START = 3  # <s> USER :
 CELLS = build.GRID**2
@@ -102,8 +104,8 @@ class GridVLMTrainee(Trainee):
         roles, word_roles, asked = supervision(batch, self.recipe.mode)
         rows = torch.arange(len(last), device=device)
         seen = self.glyph(states[0][:, IMAGE_START:QUESTION_START])
-        shown = torch.from_numpy(batch.cells.astype(np.int64)).to(device)
-        visible = torch.from_numpy(batch.cell_keep).to(device)
+        shown = torch.from_numpy(np.where(batch.cell_keep, batch.cells, 0).astype(np.int64)).to(device)
+        visible = torch.from_numpy(batch.cell_keep | batch.emptied[:, None]).to(device)
         parts = {"glyph": F.cross_entropy(seen[visible], shown[visible])}
 
         # Nouns look at whatever matches them, anchors at their one object.
@@ -188,6 +190,13 @@ class GridVLMTrainee(Trainee):
         ids[rows, last + 1] = self.answer_token[batch.answer]
         return pixels, torch.from_numpy(ids).to(device), torch.from_numpy(last).to(device)
 
+    def adopt(self, weights: Path) -> None:
+        from transformers import LlavaForConditionalGeneration
+
+        check_whole(weights / "model.safetensors")
+        given = LlavaForConditionalGeneration.from_pretrained(weights, dtype=torch.float32)
+        self.model.load_state_dict(given.state_dict())
+
     def export(self, directory: Path) -> Path:
         """A directory that `AutoModelForImageTextToText.from_pretrained` and `AutoProcessor` open."""
         path = directory / self.recipe.label
@@ -196,8 +205,9 @@ class GridVLMTrainee(Trainee):
 
 
 def save(model: Any, processor: Any, path: Path) -> None:
+    """Write the model in half precision, with its processor; the model itself stays as it is."""
     path.mkdir(parents=True, exist_ok=True)
-    model.save_pretrained(path)
+    copy.deepcopy(model).half().save_pretrained(path)
     processor.save_pretrained(path)
 
 

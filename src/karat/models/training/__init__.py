@@ -22,12 +22,14 @@ def train(
     resume: bool = True,
     devices: int = 1,
     progress: Callback | None = None,
+    start: str | Path | None = None,
 ) -> Path:
     """Train `gridnet` or `gridvlm`, `pure` or `spur`, and return the directory with weights, card and learning curve.
 
     `recipe` is a YAML file (default: the shipped one), `out` a directory (default: checkpoints/ARCHITECTURE.MODE).
     A run that was killed goes on from its last checkpoint. `progress` is called with an `Event` every few steps;
-    with several `devices` the events are in curve.csv only.
+    with several `devices` the events are in curve.csv only. `start` names exported weights to begin the recipe's last
+    stage with, where that stage is `fresh`.
     """
     asked = recipe if isinstance(recipe, Recipe) else load_recipe(architecture, mode, recipe)
     if (asked.architecture, asked.mode) != (architecture, mode):
@@ -39,4 +41,6 @@ def train(
         from karat.models.training.finish import train_and_finish
     except ImportError as error:
         raise ExtraMissing(f"karat train {architecture}", error.name or "torch", "vlm") from None
-    return train_and_finish(asked, directory, resume, devices, progress)
+    if start is not None and devices > 1:
+        raise BadInput("exported weights start a run of one process; drop `devices`, and give them again to go on.")
+    return train_and_finish(asked, directory, resume, devices, progress, None if start is None else Path(start))

@@ -6,7 +6,7 @@ fixed number of samples of every bucket, the next ones in the bucket's own order
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 
 import numpy as np
@@ -14,10 +14,12 @@ import numpy.typing as npt
 
 from karat.datasets.grid.bucket import Bucket, buckets, parse_bucket
 from karat.datasets.grid.generate import generate_batch
-from karat.datasets.grid.scenes import ANCHOR, DISTRACTOR, EMPTY, TARGET, SceneBatch
+from karat.datasets.grid.recount import missing_anchors, recount, relation_holds
+from karat.datasets.grid.scenes import ANCHOR, DISTRACTOR, EMPTY, TARGET, TARGET_2, SceneBatch
+from karat.datasets.grid.widened import widen_some
 from karat.kernel.sample import split_words
 from karat.models.gridnet.vocabulary import number_words
-from karat.models.training.changes import change, relation_holds
+from karat.models.training.changes import change
 from karat.models.training.recipe import Recipe, Refinement
 
 # Seeds of training streams start here. Evaluation seeds are small numbers, so the two never meet.
@@ -25,7 +27,9 @@ FIRST_TRAINING_SEED = 2**32
 MOST_ANCHORS = 4
 CHANGED_DIRECTIONS = 4.0  # how much more often REL comes in refinements
 BUCKETS = buckets()
-ZERO_STATES = ("white", "grey", "black", "blur")
+# What hidden cells look like; the first runs drew from the first four.
+EMPTY_STATES = ("white", "grey", "black", "blur", "mean")
+FIRST_STATES = 4
 
 # What a word does: one class per part of speech of the question, relations and anchors by number.
 WORD_ROLES = {"header": 1, "target": 2, "comparison": 4, "relation": 5, "anchor": 9}
@@ -52,7 +56,8 @@ class Batch:
     bucket: Ints  # (n,) place in BUCKETS
     cell_keep: Bools  # (n, P) False where training hides a cell
     word_keep: Bools  # (n, T) False where training hides a word
-    zero: Ints  # (n,) place in ZERO_STATES: what hidden cells look like
+    state: Ints  # (n,) place in EMPTY_STATES: what hidden cells look like
+    emptied: Bools  # (n,) hidden cells count as empty: roles and answer are those of what is left
 
     def __len__(self) -> int:
         return len(self.answer)
@@ -62,12 +67,14 @@ class Batch:
 
     @property
     def altered(self) -> Bools:
-        """(n,) where something is hidden, so that the answer is no longer certain."""
-        return np.logical_or(~self.cell_keep.all(axis=1), ~self.word_keep.all(axis=1), dtype=np.bool_)
+        """(n,) where something is hidden that may have decided the answer, which is then no longer certain."""
+        unknown = ~self.cell_keep.all(axis=1) & ~self.emptied
+        return np.logical_or(unknown, ~self.word_keep.all(axis=1), dtype=np.bool_)
 
 
-def describe(scenes: SceneBatch, words: int) -> Batch:
-    """A bucket's scenes with everything that supervision needs; T is `words`."""
+def describe(scenes: SceneBatch, words: int, drawn: npt.NDArray[np.uint8] | None = None) -> Batch:
+    """A bucket's scenes with everything that supervision needs; T is `words`. `drawn` (n, P) has what stands in the
+    cells before some are hidden; the scenes are then what is left."""
     n, world, n_anchors = len(scenes), scenes.world, scenes.bucket.n_anchors
     tokens, keep = number_words(scenes.questions, at_least=words)
     word_roles = np.zeros_like(tokens)
@@ -81,12 +88,14 @@ def describe(scenes: SceneBatch, words: int) -> Batch:
     asked = np.zeros((n, MOST_ANCHORS), dtype=np.bool_)
     holds = np.zeros((n, world.n_cells, MOST_ANCHORS), dtype=np.bool_)
     if n_anchors:
-        anchors[:, :n_anchors] = scenes.anchor_cells
+        there = ~missing_anchors(scenes)
+        anchors[:, :n_anchors] = np.where(there, scenes.anchor_cells, -1)
         if scenes.bucket.task != "direction":  # "relative to" asks for a direction, it states none
-            asked[:, :n_anchors] = True
+            asked[:, :n_anchors] = there
             holds[:, :, :n_anchors] = relation_holds(world, scenes.anchor_cells, scenes.directions)
+    cells = scenes.cells if drawn is None else drawn
     return Batch(
-        cells=scenes.cells,
+        cells=cells,
         tokens=tokens,
         keep=keep,
         word_roles=word_roles,
@@ -98,7 +107,8 @@ def describe(scenes: SceneBatch, words: int) -> Batch:
         bucket=np.full(n, BUCKETS.index(scenes.bucket.name), dtype=np.int64),
         cell_keep=np.ones((n, world.n_cells), dtype=np.bool_),
         word_keep=np.ones_like(keep),
-        zero=np.zeros(n, dtype=np.int64),
+        state=np.zeros(n, dtype=np.int64),
+        emptied=np.zeros(n, dtype=np.bool_),
     )
 
 
@@ -136,23 +146,30 @@ def chunk_of_batches(recipe: Recipe, chunk: int, words: int) -> Batch:
     before = sum((shares(recipe, earlier) for earlier in range(chunk)), start=np.zeros_like(counts))
     seed = FIRST_TRAINING_SEED + recipe.seed
     random = np.random.Generator(np.random.Philox(key=[seed, chunk]))
+    refining = recipe.refining(chunk * recipe.chunk)
+    stage = refining[0] if refining else None
     parts = []
     for name, first, count in zip(BUCKETS, before.tolist(), counts.tolist(), strict=True):
         if count:
             scenes = generate_batch(name, np.arange(first, first + count), seed=seed, mode=recipe.mode)
             more, anywhere = recipe.enriched, False
-            if found := recipe.refining(chunk * recipe.chunk):
-                scenes = change(scenes, found[0].changed, random)
-                more, anywhere = max(more, found[0].enriched), found[0].scattered
-            part = describe(scenes, words)
+            if stage:
+                scenes = change(scenes, stage.changed, random)
+                more, anywhere = max(more, stage.enriched), stage.scattered
+            if stage and stage.widened:
+                scenes = widen_some(scenes, stage.widened, random)
+            if stage and stage.emptied:
+                part = empty_some(scenes, stage.emptied, random, words)
+            else:
+                part = describe(scenes, words)
             if more and scenes.bucket.task == "count":
                 enrich(part, scenes, more, random, anywhere)
-            if found and found[0].thinned:
-                thin(part, found[0].thinned, random)
+            if stage and stage.thinned:
+                thin(part, stage.thinned, random)
             parts.append(part)
     whole = Batch(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(Batch)))
     order = random.permutation(len(whole))
-    hide(whole, recipe.altered, random)
+    hide(whole, recipe.altered, random, cells=not (stage and stage.emptied))
     return whole.take(order)
 
 
@@ -186,9 +203,36 @@ def thin(batch: Batch, share: float, random: np.random.Generator) -> None:
     batch.roles[gone] = EMPTY
 
 
-def hide(batch: Batch, share: float, random: np.random.Generator) -> None:
-    """Hide cells and words of a share of the samples, in place, each at a rate of its own between none and all."""
+def empty_some(scenes: SceneBatch, share: float, random: np.random.Generator, words: int) -> Batch:
+    """Scenes of which a share has cells hidden, and hidden means empty: truth is that of what is left.
+
+    Of a third of them only what does not matter is hidden, of a third of these all of it. An anchor that is hidden
+    binds nothing, as in `gridprog`; where a direction is asked for, its two objects stay.
+    """
+    n, cells = scenes.cells.shape
+    matters = (scenes.roles == TARGET) | (scenes.roles == TARGET_2)
+    if scenes.mode == "pure":
+        matters |= scenes.roles >= ANCHOR
+    spared = np.logical_or(random.random(n) < 1 / 3, scenes.bucket.task == "direction")
+    rate = np.where(spared & (random.random(n) < 1 / 3), 1.0, random.random(n))
+    chosen = random.random(n) < share
+    gone = (random.random((n, cells)) < rate[:, None]) & chosen[:, None] & ~(matters & spared[:, None])
+    left = recount(replace(scenes, cells=np.where(gone, 0, scenes.cells).astype(np.uint8)), scenes.mode == "pure")
+    batch = describe(left, words, scenes.cells.copy())
+    batch.cell_keep[:] = ~gone
+    batch.emptied[:] = chosen
+    batch.state[:] = random.integers(0, len(EMPTY_STATES), n)
+    return batch
+
+
+def hide(batch: Batch, share: float, random: np.random.Generator, cells: bool = True) -> None:
+    """Hide words, and cells if wanted, of a share of the samples, in place, each at a rate between none and all. The
+    answer stays what it was: on such inputs a model learns how likely it is."""
     n = len(batch)
+    if not cells:
+        chosen = random.random((n, 1)) < share
+        batch.word_keep[:] = (random.random(batch.word_keep.shape) >= random.random((n, 1))) | ~chosen
+        return
     chosen = random.random(n) < share
     which = random.random(n)  # image only, words only, both: a third each
     for array, mine, rate in (
@@ -196,7 +240,7 @@ def hide(batch: Batch, share: float, random: np.random.Generator) -> None:
         (batch.word_keep, which > 1 / 3, random.random((n, 1))),
     ):
         array[:] = (random.random(array.shape) >= rate) | ~(chosen & mine)[:, None]
-    batch.zero[:] = random.integers(0, len(ZERO_STATES), n)
+    batch.state[:] = random.integers(0, FIRST_STATES, n)
 
 
 def batch_at(recipe: Recipe, step: int, words: int) -> Batch:

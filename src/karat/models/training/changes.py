@@ -14,21 +14,8 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from karat.datasets.grid.scenes import (
-    ADVERSARIAL,
-    ADVERSARIAL_2,
-    ANCHOR,
-    COUNT_0,
-    DISTRACTOR,
-    EMPTY,
-    LEFT,
-    NO,
-    TARGET,
-    TARGET_2,
-    YES,
-    SceneBatch,
-)
-from karat.datasets.grid.world import World
+from karat.datasets.grid.recount import recount
+from karat.datasets.grid.scenes import ANCHOR, LEFT, TARGET, SceneBatch
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -78,46 +65,6 @@ def _retarget(scenes: SceneBatch, chosen: Bools, random: np.random.Generator) ->
     free = chosen & ~(named == offer[:, None]).all(axis=2).any(axis=1)
     nouns[free, 0] = offer[free]
     return nouns
-
-
-def matches(scenes: SceneBatch, side: int) -> Bools:
-    """(n, P) objects that the target noun of a side describes."""
-    colour, shape = np.divmod(scenes.cells.astype(np.int64) - 1, scenes.world.n_shapes)
-    noun = scenes.target_nouns[:, side, None]
-    right = ((noun[..., 0] < 0) | (noun[..., 0] == colour)) & ((noun[..., 1] < 0) | (noun[..., 1] == shape))
-    return np.logical_and(right, scenes.cells > 0, dtype=np.bool_)
-
-
-def relation_holds(world: World, anchor_cells: Ints, directions: Ints) -> Bools:
-    """(n, P, A) whether each cell is left of, right of, above or below each anchor."""
-    column, row = world.columns[None, :, None], world.rows[None, :, None]
-    at_column, at_row = world.columns[anchor_cells][:, None, :], world.rows[anchor_cells][:, None, :]
-    table = np.stack([column < at_column, column > at_column, row < at_row, row > at_row])
-    return np.take_along_axis(table, directions[None, :, None, :], axis=0)[0]
-
-
-def recount(scenes: SceneBatch, relations: bool = True) -> SceneBatch:
-    """Roles, counts and answer as the question and the cells have them (all tasks but "direction"); without
-    `relations`, as the words alone have them."""
-    bucket = scenes.bucket
-    holds = relation_holds(scenes.world, scenes.anchor_cells, scenes.directions) | (not relations)
-    roles = np.where(scenes.cells > 0, DISTRACTOR, EMPTY)
-    counts, first = [], 0
-    for side, (target, other) in enumerate([(TARGET, ADVERSARIAL), (TARGET_2, ADVERSARIAL_2)][: bucket.sides]):
-        mine = matches(scenes, side)
-        valid = mine & holds[:, :, first : first + bucket.anchors[side]].all(axis=2)
-        first += bucket.anchors[side]
-        roles = np.where(valid, target, np.where(mine, other, roles))
-        counts.append(valid.sum(axis=1))
-    rows = np.arange(len(scenes))
-    for k in range(bucket.n_anchors):
-        roles[rows, scenes.anchor_cells[:, k]] = ANCHOR + k
-    table = np.stack(counts, axis=1)
-    if bucket.task == "count":
-        answer = table[:, 0] + COUNT_0
-    else:
-        answer = np.where(table[:, 0] > (table[:, 1] if bucket.sides == 2 else 0), YES, NO)
-    return replace(scenes, roles=roles.astype(np.int8), counts=table, answer=answer)
 
 
 def _move(scenes: SceneBatch, chosen: Bools, random: np.random.Generator) -> SceneBatch:

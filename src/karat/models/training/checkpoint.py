@@ -39,12 +39,14 @@ def save(directory: Path, recipe: Trained, module: nn.Module, optimizer: torch.o
     from safetensors.torch import save_file
 
     tensors = {f"weight.{name}": tensor.detach().cpu().contiguous() for name, tensor in module.state_dict().items()}
+    updates = 0.0  # of the moments: fewer than steps where a stage began with fresh ones
     for name, parameter in module.named_parameters():
         state = optimizer.state.get(parameter, {})
+        updates = max(updates, float(state.get("step", 0.0)))
         tensors |= {f"{key}.{name}": state[key].detach().cpu().contiguous() for key in _MOMENTS if key in state}
     metadata = {
         "recipe": recipe.identity, "label": recipe.label, "step": str(place.step), "seconds": repr(place.seconds),
-        "schedule": recipe.schedule(place.step),
+        "schedule": recipe.schedule(place.step), "updates": repr(updates),
     }  # fmt: skip
     directory.mkdir(parents=True, exist_ok=True)
     temporary = directory / f".{NAME}.{os.getpid()}"
@@ -82,8 +84,9 @@ def restore(directory: Path, recipe: Trained, module: nn.Module, optimizer: torc
     if problem.missing_keys or problem.unexpected_keys:
         wrong = [*problem.missing_keys, *problem.unexpected_keys]
         raise BadInput(f"checkpoint {path} does not fit the network: {wrong[0]!r} is missing or unknown.")
+    updates = float(metadata.get("updates", place.step))
     for name, parameter in module.named_parameters():
         if f"{_MOMENTS[0]}.{name}" in tensors:
             state = {key: tensors[f"{key}.{name}"].to(parameter.device) for key in _MOMENTS}
-            optimizer.state[parameter] = {"step": torch.tensor(float(place.step)), **state}
+            optimizer.state[parameter] = {"step": torch.tensor(updates), **state}
     return place

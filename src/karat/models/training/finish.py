@@ -18,7 +18,9 @@ from karat.models.training.trainee import Trainee
 from karat.models.weights import file_revision
 
 
-def train_and_finish(recipe: Recipe, out: Path, resume: bool, devices: int, progress: Callback | None) -> Path:
+def train_and_finish(
+    recipe: Recipe, out: Path, resume: bool, devices: int, progress: Callback | None, start: Path | None = None
+) -> Path:
     if torch.cuda.is_available() and devices > torch.cuda.device_count():
         raise BadInput(f"{devices} devices were asked for; this machine has {torch.cuda.device_count()}.")
     try:
@@ -29,7 +31,7 @@ def train_and_finish(recipe: Recipe, out: Path, resume: bool, devices: int, prog
         spread(recipe, out, resume, devices)
         module, _ = load_checkpoint(recipe, out)
     else:
-        module = run(recipe, out, resume, progress)
+        module = run(recipe, out, resume, progress, start=start)
     finish(recipe, out, module, devices)
     return out
 
@@ -43,10 +45,11 @@ def load_checkpoint(recipe: Recipe, out: Path) -> tuple[Trainee, checkpoint.Plac
 
 def finish(recipe: Recipe, out: Path, module: Trainee, devices: int = 1, per_bucket: int = PER_BUCKET) -> Path:
     """Export the weights and write the card; both modes are evaluated, because a twin is known by what it fails at."""
+    module.round()
     evaluations = [evaluate(module, mode, per_bucket) for mode in ("pure", "spur")]
     exported = module.export(out)
     weights = exported / "model.safetensors" if exported.is_dir() else exported
-    place = checkpoint.restore(out, recipe, module, make_optimizer(recipe, module))
+    place = load_checkpoint(recipe, out)[1]
     facts = Facts(
         recipe=recipe,
         step=place.step,

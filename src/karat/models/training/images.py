@@ -9,9 +9,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from karat.models.training.batches import ZERO_STATES, Batch
+from karat.models.training.batches import EMPTY_STATES, Batch
 
-BLUR_RADIUS = 30 / 384  # of the image's width: the zero state of fsyn2026
+BLUR_RADIUS = 30 / 384  # of the image's width: that of fsyn2026
 
 
 def draw(cells: npt.NDArray[np.uint8], tiles: Tensor, grid: int) -> Tensor:
@@ -22,25 +22,27 @@ def draw(cells: npt.NDArray[np.uint8], tiles: Tensor, grid: int) -> Tensor:
 
 
 def hide_cells(images: Tensor, batch: Batch, grid: int, levels: tuple[float, float, float]) -> Tensor:
-    """Cells that the batch hides, replaced by their zero state; `levels` are white, grey and black, normalised."""
+    """Cells that the batch hides, replaced by their absent state; `levels` are white, grey and black, normalised."""
     rows = np.flatnonzero(~batch.cell_keep.all(axis=1))
     if not len(rows):
         return images
     index = torch.from_numpy(rows)
     some = images[index]
-    zero = torch.empty_like(some)
-    state = batch.zero[rows]
-    for number, name in enumerate(ZERO_STATES):
+    absent = torch.empty_like(some)
+    state = batch.state[rows]
+    for number, name in enumerate(EMPTY_STATES):
         mine = torch.from_numpy(np.flatnonzero(state == number))
         if name == "blur":
             kernel = blur_matrix(some.shape[-1])
-            zero[mine] = kernel @ some[mine] @ kernel.T
+            absent[mine] = kernel @ some[mine] @ kernel.T
+        elif name == "mean":
+            absent[mine] = some[mine].mean(dim=(2, 3), keepdim=True).expand_as(some[mine])
         else:
-            zero[mine] = levels[number]
+            absent[mine] = levels[number]
     size = images.shape[-1] // grid
     keep = torch.from_numpy(batch.cell_keep[rows]).view(-1, 1, grid, 1, grid, 1)
     keep = keep.expand(-1, 1, grid, size, grid, size).reshape(-1, 1, grid * size, grid * size)
-    return images.index_copy(0, index, torch.where(keep, some, zero))
+    return images.index_copy(0, index, torch.where(keep, some, absent))
 
 
 @lru_cache(maxsize=4)

@@ -18,6 +18,7 @@ from karat.models.training.progress import Callback, Curve, Tally
 from karat.models.training.recipe import Recipe
 from karat.models.training.trainee import Trainee
 
+SETTLED = 200  # steps that fit fresh heads to weights that were exported without them
 LONGEST_STEP = 60.0  # seconds; what is longer was a process put to sleep, and is not counted as training
 
 
@@ -68,8 +69,10 @@ def run(
     stop: int | None = None,
     rank: int = 0,
     world: int = 1,
+    start: Path | None = None,
 ) -> Trainee:
-    """Train up to `stop` (default: the recipe's last step) and return the module; checkpoints go to `out`.
+    """Train up to `stop` (default: the recipe's last step) and return the module; checkpoints go to `out`. Where there
+    is no checkpoint yet, `start` names exported weights that stand at the beginning of the recipe's last stage.
 
     Each of `world` processes takes every world-th sample of each batch; gradients are averaged over processes.
     """
@@ -77,6 +80,8 @@ def run(
     module = build_trainee(recipe).to(device)
     optimizer = make_optimizer(recipe, module)
     place = checkpoint.restore(out, recipe, module, optimizer) if resume else checkpoint.Place()
+    if start is not None and place.step == 0:
+        place = checkpoint.Place(adopt(recipe, module, start))
     wrapped = nn.parallel.DistributedDataParallel(module) if world > 1 else module
     curve = Curve(out / "curve.csv", place.step) if rank == 0 else None
     tally, entered, seconds = Tally(), place.step, place.seconds
@@ -85,6 +90,8 @@ def run(
     module.train()
     for step in range(place.step, last):
         answering = step >= recipe.grounding_steps
+        if (stage := recipe.refining(step)) and stage[0].fresh and stage[1] == step:
+            optimizer.state.clear()
         batch = batch_at(recipe, step, module.words).take(slice(rank, None, world))
         for group in optimizer.param_groups:
             group["lr"] = learning_rate(recipe, step)
@@ -112,6 +119,38 @@ def run(
             checkpoint.save(out, recipe, module, optimizer, checkpoint.Place(done, seconds))
             saved = now
     return module
+
+
+def adopt(recipe: Recipe, module: Trainee, weights: Path) -> int:
+    """Put exported weights into a trainee and return the step they stand at: the first of the recipe's last stage.
+
+    Heads that only training needs are not exported. They are fitted first, for SETTLED steps with all else held, so
+    that their first errors do not disturb what is known.
+    """
+    if not recipe.refine or not recipe.refine[-1].fresh:
+        raise BadInput(
+            f"{recipe.label}: exported weights can start a last stage of `refine` with `fresh: true`; add one to the "
+            "recipe, e.g. `- {steps: 2000, rate: 0.0003, fresh: true}`."
+        )
+    first = recipe.last - recipe.refine[-1].steps
+    module.adopt(weights)
+    known = {id(parameter) for parameter in module.shipped.parameters()}
+    heads = [parameter for parameter in module.parameters() if id(parameter) not in known]
+    held = [parameter for parameter in module.shipped.parameters() if parameter.requires_grad]
+    if not heads:
+        return first
+    for parameter in held:
+        parameter.requires_grad_(False)
+    optimizer = torch.optim.AdamW(heads, lr=3e-3)
+    module.train()
+    for step in range(first, first + SETTLED):
+        loss, _, _ = module(batch_at(recipe, step, module.words), True)
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        optimizer.step()
+    for parameter in held:
+        parameter.requires_grad_(True)
+    return first
 
 
 def _phase(recipe: Recipe, step: int) -> str:

@@ -14,6 +14,7 @@ from karat.kernel.identity import digest
 
 ARCHITECTURES = ("gridnet", "gridvlm")
 MODES = ("pure", "spur")
+STAGE_SHARES = ("changed", "enriched", "thinned", "widened", "emptied")
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,9 @@ class Refinement:
     compare: float = 1.0  # how much more often counts are compared
     scattered: bool = False  # a shortcut twin's enriched scenes get their targets anywhere: words alone count
     thinned: float = 0.0  # share of samples whose filler goes, in part or altogether
+    widened: float = 0.0  # share of scenes that certified data never hold: ties, empty regions, moved anchors ...
+    emptied: float = 0.0  # share of samples with hidden cells, in five states, where hidden means empty
+    fresh: bool = False  # the optimiser's moments start anew, so that the stage can begin at exported weights
 
 
 @dataclass(frozen=True)
@@ -77,7 +81,7 @@ class Recipe:
                 raise BadInput(f"recipe: {name} must be 1 or more; got {getattr(self, name)}.")
         shares = {"altered": self.altered, "enriched": self.enriched}
         for place, stage in enumerate(self.refine):
-            shares |= {f"refine[{place}].{name}": getattr(stage, name) for name in ("changed", "enriched", "thinned")}
+            shares |= {f"refine[{place}].{name}": getattr(stage, name) for name in STAGE_SHARES}
             if stage.steps < 1:
                 raise BadInput(f"recipe: refine[{place}].steps must be 1 or more; got {stage.steps}.")
             if stage.scattered and self.mode != "spur":

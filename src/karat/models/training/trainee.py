@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from pathlib import Path
 
+import torch
 from torch import Tensor, nn
 
 from karat.models.training.batches import Batch
@@ -31,5 +32,15 @@ class Trainee(nn.Module, ABC):
         """(n,) answers as places in the grid world's list."""
 
     @abstractmethod
+    def adopt(self, weights: Path) -> None:
+        """Load weights that `export` wrote; what is not exported stays as it is."""
+
+    @abstractmethod
     def export(self, directory: Path) -> Path:
-        """The file or directory that the weights were written to."""
+        """The file or directory that the weights were written to, in half precision."""
+
+    @torch.no_grad()
+    def round(self) -> None:
+        """Round what is shipped to half precision, so that what is evaluated is what is written."""
+        for parameter in self.shipped.parameters():
+            parameter.copy_(parameter.half())
