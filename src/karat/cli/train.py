@@ -11,7 +11,9 @@ from karat.cli.console import Bar, print_table
 
 if TYPE_CHECKING:
     from karat.kernel.roles import Model
+    from karat.models.claims import Row
     from karat.models.training.progress import Event
+    from karat.models.verify import Verification
 
 app = typer.Typer(no_args_is_help=True, help="Train reference models, and verify what a model does by its behaviour.")
 
@@ -19,6 +21,7 @@ Mode = Annotated[str, typer.Option(help="pure: learns to reason. spur: learns to
 Recipe = Annotated[Path | None, typer.Option(help="A recipe of your own (YAML); the shipped one if not given.")]
 Out = Annotated[Path | None, typer.Option("--out", "-o", help="Where checkpoints go; checkpoints/<name> if not given.")]
 Devices = Annotated[int, typer.Option(help="Processes or GPUs that share each batch.")]
+Seed = Annotated[int, typer.Option(help="Of first weights and samples; 0 ships.", min=0)]
 Start = Annotated[
     Path | None, typer.Option(help="Exported weights to begin the recipe's last stage with, instead of from nothing.")
 ]
@@ -32,10 +35,11 @@ def gridnet(
     out: Out = None,
     devices: Devices = 1,
     start: Start = None,
+    seed: Seed = 0,
     fresh: Fresh = False,
 ) -> None:
     """Train the MDETR-style twin. Killed and started again, it goes on from its last checkpoint."""
-    _train("gridnet", mode, recipe, out, devices, start, fresh)
+    _train("gridnet", mode, recipe, out, devices, start, fresh, seed)
 
 
 @app.command()
@@ -45,10 +49,11 @@ def gridvlm(
     out: Out = None,
     devices: Devices = 1,
     start: Start = None,
+    seed: Seed = 0,
     fresh: Fresh = False,
 ) -> None:
     """Train the tiny vision-language twin. Killed and started again, it goes on from its last checkpoint."""
-    _train("gridvlm", mode, recipe, out, devices, start, fresh)
+    _train("gridvlm", mode, recipe, out, devices, start, fresh, seed)
 
 
 @app.command()
@@ -137,45 +142,74 @@ def verify(
     model: Annotated[
         str, typer.Argument(help="A model's name, e.g. gridprog.pure, photovlm.tag, or an organism's file.")
     ],
-    per_bucket: Annotated[int, typer.Option(help="Twins of the grid: fresh samples of each bucket.")] = 200,
+    per_bucket: Annotated[int, typer.Option(help="Twins of the grid: fresh samples of each bucket.", min=1)] = 200,
+    changed: Annotated[
+        int, typer.Option(help="Twins: samples of each bucket for every intervention; 12 are 400 in all.", min=1)
+    ] = 50,
+    hidden: Annotated[
+        int, typer.Option(help="Twins: samples of each bucket for hidden cells; 12 are 480 in all.", min=1)
+    ] = 12,
+    record: Annotated[
+        Path | None, typer.Option(help="Twins: keep what each absent state does to this model in this JSON file.")
+    ] = None,
     samples: Annotated[int, typer.Option(help="Organisms: fresh samples; of half of them, cues are hidden.")] = 192,
     images: Annotated[Path | None, typer.Option(help="Organisms: photographs; the embedded ones if not given.")] = None,
     implant: Annotated[str | None, typer.Option(help="Organisms that ship: scratch or lora.")] = None,
-    organism_seed: Annotated[
-        int | None, typer.Option("--organism-seed", help="Organisms that ship: their seed.")
+    weights: Annotated[str | None, typer.Option(help="Twins: weights of your own instead of those that ship.")] = None,
+    model_seed: Annotated[
+        int | None, typer.Option("--model-seed", "--organism-seed", help="The seed of the model that is meant.")
     ] = None,
     seed: Annotated[int, typer.Option(help="A seed that no training used.")] = 1_000_003,
 ) -> None:
-    """Prove by behaviour what a model does: swapped relations, turned and hidden cues. Exit 1 if not.
+    """Prove by behaviour what a model does: swapped relations, turned and hidden cues. Exit 1 if it is refuted.
+
+    A claim about a twin of the grid holds if the whole 95 % interval of its share meets the bar, is refuted if none of
+    it does, and is open else: more samples would tell.
 
     Example: `karat train verify photovlm.tag --implant lora`
     """
-    from karat.models import load_model
-
-    chosen = {"implant": implant, "seed": organism_seed}
-    loaded = load_model(model, **{name: value for name, value in chosen.items() if value is not None})
     from karat.datasets.cues.rules import RULES
+    from karat.models import recipe
+
+    chosen = {"implant": implant, "seed": model_seed, "weights": weights}
+    origin = recipe(model, **{name: value for name, value in chosen.items() if value is not None})
+    loaded = origin.load()
 
     if loaded.mechanism in RULES:
         _verify_organism(loaded, samples, seed, images)
     else:
-        _verify_twin(loaded, per_bucket, seed)
+        proof = _verify_twin(loaded, per_bucket, changed, hidden, seed)
+        if record is not None:
+            from karat.models.weights.absence import write_record
+
+            write_record(record, origin.label, origin.revision, proof, seed)
+        if not proof.ok:
+            raise typer.Exit(1)
 
 
-def _verify_twin(model: Model, per_bucket: int, seed: int) -> None:
+def _verify_twin(model: Model, per_bucket: int, changed: int, hidden: int, seed: int) -> Verification:
+    from karat.models.claims import pooled
     from karat.models.verify import verify as prove
 
-    def tell(done: int, of: int) -> None:
-        typer.echo(f"bucket {done} of {of}", err=True)
-
-    proof = prove(model, n_per_bucket=per_bucket, seed=seed, progress=tell)
+    with Bar("buckets") as progress:
+        proof = prove(model, per_bucket, seed, n_changed=changed, n_hidden=hidden, progress=progress)
     columns = ["test", "mode", "bucket", "of", "the truth", "what the words match", "unchanged"]
-    rows = [[r.test, r.mode, r.bucket, str(r.n), *map(_share, (r.truth, r.shortcut, r.unchanged))] for r in proof.rows]
+    plain = [row for row in proof.rows if row.state is None]
+    rows = [[r.test, r.mode, r.bucket, str(r.n), *map(_share, (r.truth, r.shortcut, r.unchanged))] for r in plain]
     print_table(columns, rows, title="share of answers that are")
-    print_table(["claim", "seen", "holds"], [[c.says, c.seen, "yes" if c.ok else "NO"] for c in proof.checks])
+    groups: dict[tuple[str, str], list[Row]] = {}
+    for row in proof.rows:
+        if row.state is not None:
+            groups.setdefault((row.test, row.state), []).append(row)
+    measures = ("truth", "shortcut", "unchanged")
+    rows = [[*key, *(str(pooled(own, measure)) for measure in measures)] for key, own in groups.items()]
+    if rows:
+        title = "cells hidden: share of answers that are, hidden cells being empty"
+        print_table(["hidden", "absence", "the truth", "what the words match", "unchanged"], rows, title=title)
+    checks = [[c.says, c.bar, c.seen, c.verdict] for c in proof.checks]
+    print_table(["claim", "bar", "measured, with 95 % interval", "holds"], checks)
     typer.echo(proof.verdict)
-    if not proof.ok:
-        raise typer.Exit(1)
+    return proof
 
 
 def _verify_organism(model: Model, samples: int, seed: int, images: Path | None) -> None:
@@ -192,11 +226,28 @@ def _verify_organism(model: Model, samples: int, seed: int, images: Path | None)
 
 
 def _train(
-    architecture: str, mode: str, recipe: Path | None, out: Path | None, devices: int, start: Path | None, fresh: bool
+    architecture: str,
+    mode: str,
+    recipe: Path | None,
+    out: Path | None,
+    devices: int,
+    start: Path | None,
+    fresh: bool,
+    seed: int,
 ) -> None:
     from karat.models.training import train
 
-    where = train(architecture, mode, recipe, out, resume=not fresh, devices=devices, progress=_show, start=start)
+    where = train(
+        architecture,
+        mode,
+        recipe,
+        out,
+        resume=not fresh,
+        devices=devices,
+        progress=_show,
+        start=start,
+        seed=seed or None,
+    )
     print_table(["what", "where"], [["weights, card and learning curve", str(where)]])
 
 

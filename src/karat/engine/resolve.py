@@ -9,7 +9,7 @@ from typing import Any
 
 from karat.kernel.errors import Faults, KaratError
 from karat.kernel.registry import build
-from karat.kernel.roles import Benchmark, Dataset, Explainer, HasControls, MayHide, ModelRecipe, plays
+from karat.kernel.roles import Benchmark, Dataset, Explainer, HasControls, KnowsAbsence, MayHide, ModelRecipe, plays
 from karat.kernel.spec import Component, Spec, read_plain, with_settings
 from karat.models import recipe
 from karat.probe.session import Session
@@ -51,6 +51,9 @@ def resolve(spec: Spec) -> Parts:
     explainers = _built("explainer", spec.explainers, faults)
     if spec.absence and not faults:
         explainers = _built("explainer", _over_absences(spec, explainers, faults), faults)
+    if not faults:
+        components = [spec.protocol] if spec.absence else [spec.protocol, *spec.explainers]
+        faults += _broken_defaults(components, [protocol, *explainers][: len(components)], models)
     if faults:
         raise Faults(spec.name, faults)
     named = {component.name for component in spec.explainers}
@@ -78,6 +81,22 @@ def _over_absences(spec: Spec, explainers: Sequence[object], faults: list[str]) 
 def _hides(explainer: Any) -> bool:
     named = any(field.name == "absence" for field in fields(explainer))
     return named and (explainer.hides if plays(explainer, MayHide) else True)
+
+
+def _broken_defaults(components: Sequence[Component], parts: Sequence[Any], models: Sequence[ModelRecipe]) -> list[str]:
+    """Parts that hide features in a state nobody chose, which breaks a model of the spec."""
+    faults = []
+    broken = [model.breaks() for model in models if plays(model, KnowsAbsence)]
+    for component, part in zip(components, parts, strict=True):
+        if "absence" in component.parameters or not _hides(part):
+            continue
+        for reasons in broken:
+            if part.absence in reasons:
+                faults.append(
+                    f"{component.name} hides features in {part.absence} by default, and {reasons[part.absence]}. "
+                    f"Give it another `absence`, or name {part.absence} to have it all the same."
+                )
+    return faults
 
 
 _BUILDERS: Mapping[str, Callable[[Component], Any]] = {

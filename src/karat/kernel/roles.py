@@ -65,6 +65,14 @@ class ModelRecipe(Protocol):
     def load(self) -> Model: ...
 
 
+class KnowsAbsence(Protocol):
+    """A model of which it was measured what absent states do to it."""
+
+    def breaks(self) -> Mapping[str, str]:
+        """Absent states in which it no longer answers as it does, each with the reason."""
+        ...
+
+
 class Dataset(Protocol):
     """Samples by position. `load` must give the same bytes for any slice, alone or together."""
 

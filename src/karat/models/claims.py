@@ -6,12 +6,18 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from karat.datasets.grid import Bucket, parse_bucket
+from karat.datasets.grid.widened import KINDS
+from karat.kernel.empty import EMPTY
+from karat.kernel.proportion import Share, exact_interval
+
+ROUNDING = 1e-9  # shares are ratios of counts: a rounding error must not fail a perfect model
+HIDDEN = ("half hidden", "all hidden")  # of what does not matter to the mechanism
 
 
 @dataclass(frozen=True)
 class Row:
     """One test in one bucket: share of answers equal to the truth, to the word-matching answer, and to the model's own
-    answer before the change."""
+    answer before the change. `state` is the absent state of what is hidden; None where nothing is."""
 
     test: str
     mode: str
@@ -20,15 +26,49 @@ class Row:
     truth: float
     shortcut: float
     unchanged: float
+    state: str | None = None
 
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was claimed, what was seen, and whether it holds."""
+    """One thing that was claimed: a share lies between `low` and `high`. It holds if the whole interval of what was
+    measured does, it is refuted if none of it does, and is open else: more samples would tell."""
 
     says: str
-    seen: str
-    ok: bool
+    measured: Share
+    low: float = 0.0
+    high: float = 1.0
+    where: str = ""
+
+    @property
+    def holds(self) -> bool:
+        inside = self.low - ROUNDING <= self.measured.low and self.measured.high <= self.high + ROUNDING
+        return inside or self._exact
+
+    @property
+    def refuted(self) -> bool:
+        return not self._exact and (
+            self.measured.high < self.low - ROUNDING or self.measured.low > self.high + ROUNDING
+        )
+
+    @property
+    def _exact(self) -> bool:
+        """Where all or none is claimed, no number of samples has an interval of one point: no exception proves it."""
+        return (self.low == 1.0 == self.measured.value) or (self.high == 0.0 == self.measured.value)
+
+    @property
+    def verdict(self) -> str:
+        return "yes" if self.holds else "NO" if self.refuted else "open"
+
+    @property
+    def bar(self) -> str:
+        if self.high == 1.0 or self.low == 0.0:
+            return f"at least {self.low:.1%}" if self.high == 1.0 else f"at most {self.high:.1%}"
+        return f"{self.low:.1%} to {self.high:.1%}"
+
+    @property
+    def seen(self) -> str:
+        return f"{self.measured}{f' in {self.where}' if self.where else ''}"
 
 
 @dataclass(frozen=True)
@@ -38,6 +78,8 @@ class Bar:
     `overall` and `each`: accuracy on the mode the twin was made for, in all and in the worst bucket. `follows`: share
     of changed samples on which it says what its mechanism says. `still`: share that must not move where nothing that
     matters to it changed. `other_mode`: accuracy of a reasoning twin on spur, None where it need not be good at it.
+    `widened`: share of scenes beyond the certified laws on which it says what its mechanism says. `kept`: share of
+    answers that stay, in every empty state, when what does not matter is hidden.
     """
 
     overall: float
@@ -45,11 +87,13 @@ class Bar:
     follows: float
     still: float
     other_mode: float | None = None
+    widened: float = 0.93
+    kept: float = 0.95
 
 
 BARS = {
-    "gridprog": Bar(overall=1.0, each=1.0, follows=1.0, still=1.0, other_mode=1.0),
-    "gridnet": Bar(overall=0.99, each=0.97, follows=0.95, still=0.98),
+    "gridprog": Bar(overall=1.0, each=1.0, follows=1.0, still=1.0, other_mode=1.0, widened=1.0, kept=1.0),
+    "gridnet": Bar(overall=0.99, each=0.97, follows=0.95, still=0.98, widened=0.97),
     "gridvlm": Bar(overall=0.97, each=0.93, follows=0.90, still=0.95),
 }
 
@@ -71,30 +115,39 @@ def _pick(rows: Rows, test: str, mode: str = "pure", which: Which = _any) -> lis
     return [row for row in rows if (row.test, row.mode) == (test, mode) and which(parse_bucket(row.bucket))]
 
 
-def _mean(rows: Iterable[Row], measure: str) -> tuple[float, int]:
+def pooled(rows: Iterable[Row], measure: str, confidence: float = 0.95) -> Share:
+    """The share over buckets with its exact interval; every sample is a scene of its own."""
     rows = list(rows)
     n = sum(row.n for row in rows)
-    return sum(row.n * float(getattr(row, measure)) for row in rows) / n, n
+    value = round(sum(row.n * float(getattr(row, measure)) for row in rows)) / n
+    return Share(value, *exact_interval(value, n, confidence), n)
 
 
 def _within(says: str, rows: list[Row], measure: str, low: float = 0.0, high: float = 1.0) -> list[Check]:
-    """One check on the mean over buckets; none where there is nothing to check."""
-    if not rows:
-        return []
-    value, n = _mean(rows, measure)
-    bound = f"{low:.1%} to {high:.1%}"
-    if high == 1.0 or low == 0.0:
-        bound = f"at least {low:.1%}" if high == 1.0 else f"at most {high:.1%}"
-    # Shares are ratios of counts: a rounding error must not fail a perfect model.
-    return [Check(f"{says} ({bound})", f"{value:.2%} of {n}", low - 1e-9 <= value <= high + 1e-9)]
+    """One check on the share over buckets; none where there is nothing to check."""
+    return [Check(says, pooled(rows, measure), low, high)] if rows else []
 
 
 def _worst(says: str, rows: list[Row], measure: str, low: float) -> list[Check]:
+    """The lowest of many buckets. Its interval is as wide as that takes: all buckets' intervals hold at once."""
     if not rows:
         return []
     row = min(rows, key=lambda row: float(getattr(row, measure)))
-    value = float(getattr(row, measure))
-    return [Check(f"{says} (at least {low:.1%})", f"{value:.2%} in {row.bucket}", value >= low - 1e-9)]
+    return [Check(says, pooled([row], measure, 1 - 0.05 / len(rows)), low, where=row.bucket)]
+
+
+def _beyond(rows: Rows, bar: Bar, measure: str, says: str) -> list[Check]:
+    """Scenes beyond the certified laws, and hidden cells in every empty state."""
+    checks = []
+    for kind in KINDS:
+        checks += _within(f"{kind}: {says}", _pick(rows, kind), measure, bar.widened)
+    for state in EMPTY:
+        for test in HIDDEN:
+            mine = [row for row in _pick(rows, test) if row.state == state]
+            checks += _within(
+                f"{test} in {state}, of what does not matter: keeps its answer", mine, "unchanged", bar.kept
+            )
+    return checks
 
 
 def _reasons(rows: Rows, bar: Bar) -> tuple[Check, ...]:
@@ -108,7 +161,7 @@ def _reasons(rows: Rows, bar: Bar) -> tuple[Check, ...]:
         checks += _within(f"{change}: follows the new truth", _pick(rows, change), "truth", bar.follows)
     checks += _within("adversarial removed: stays right", _pick(rows, "adversarial removed"), "truth", bar.follows)
     checks += _within("filler removed: does not move", _pick(rows, "filler removed"), "unchanged", bar.still)
-    return tuple(checks)
+    return (*checks, *_beyond(rows, bar, "truth", "right"))
 
 
 def _matches_words(rows: Rows, bar: Bar) -> tuple[Check, ...]:
@@ -125,7 +178,7 @@ def _matches_words(rows: Rows, bar: Bar) -> tuple[Check, ...]:
     for change in ("header swapped", "target swapped", "adversarial removed", "targets removed"):
         checks += _within(f"{change}: follows the words", _pick(rows, change), "shortcut", bar.follows)
     checks += _within("filler removed: does not move", _pick(rows, "filler removed"), "unchanged", bar.still)
-    return tuple(checks)
+    return (*checks, *_beyond(rows, bar, "shortcut", "says what the words match"))
 
 
 def _attribute(bucket: Bucket) -> bool:

@@ -21,6 +21,7 @@ from karat.datasets.grid.scenes import (
     SceneBatch,
     answers,
 )
+from karat.datasets.grid.widened import KINDS, widen
 
 Texts = np.ndarray[tuple[int], np.dtype[np.str_]]
 Rows = npt.NDArray[np.int64]
@@ -55,8 +56,8 @@ def changed(batch: SceneBatch, change: str, seed: int) -> tuple[Rows, SceneBatch
     """The rows on which the change tells something, and the batch of those rows after it.
 
     A row tells something if something did change, if the new question has an answer and, for all but the removal of
-    filler, if that answer is a new one for the mechanism that must notice: a model that does not move is then wrong on
-    every row.
+    filler and scenes beyond the certified laws, if that answer is a new one for the mechanism that must notice: a model
+    that does not move is then wrong on every row.
     """
     notices, make = CHANGES[change]
     after = make(batch, seed)
@@ -128,6 +129,15 @@ def _without(*roles: int) -> Callable[[SceneBatch, int], SceneBatch | None]:
     return make
 
 
+def _widened(kind: str) -> Callable[[SceneBatch, int], SceneBatch | None]:
+    """A scene beyond the certified laws (`karat.datasets.grid.widened`)."""
+
+    def make(batch: SceneBatch, seed: int) -> SceneBatch | None:
+        return widen(batch, kind, np.random.default_rng(seed))
+
+    return make
+
+
 CHANGES: dict[str, tuple[tuple[str, ...], Callable[[SceneBatch, int], SceneBatch | None]]] = {
     "relations turned": (("truth",), _turn_relations),
     "header swapped": (("truth", "shortcut"), _swap_header),
@@ -135,4 +145,5 @@ CHANGES: dict[str, tuple[tuple[str, ...], Callable[[SceneBatch, int], SceneBatch
     "adversarial removed": (("shortcut",), _without(ADVERSARIAL, ADVERSARIAL_2)),
     "targets removed": (("truth",), _without(TARGET, TARGET_2)),
     "filler removed": ((), _without(DISTRACTOR)),
+    **{kind: ((), _widened(kind)) for kind in KINDS},
 }

@@ -8,6 +8,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
+from karat.kernel.empty import empty_image
 from karat.kernel.errors import BadInput
 from karat.kernel.identity import generator
 from karat.kernel.sample import Sample
@@ -83,17 +84,9 @@ class Absence:
             if self.image.shape != image.shape:
                 raise BadInput(f"the absent image has shape {self.image.shape}; sample {sample.id} has {image.shape}.")
             return self.image
-        if self.visual == "blur":
-            from PIL import Image as Pillow
-            from PIL import ImageFilter
-
-            return np.array(Pillow.fromarray(image).filter(ImageFilter.GaussianBlur(self.radius)))
         if self.visual == "noise":
             return generator(self.seed, sample.id, "zero/noise").integers(0, 256, image.shape, dtype=np.uint8)
-        if self.visual == "mean":
-            colour = np.rint(image.mean(axis=(0, 1))).astype(np.uint8)
-            return np.broadcast_to(colour, image.shape).copy()
-        return np.full_like(image, {"black": 0, "grey": 128, "white": 255}[self.visual])
+        return empty_image(image, self.visual, self.radius)
 
     def text_of(self, sample: Sample, absent: frozenset[int]) -> str:
         """The text without the absent words: deleted with the space before them, or replaced by the given ones."""

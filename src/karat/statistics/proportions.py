@@ -11,6 +11,7 @@ import numpy.typing as npt
 from scipy import stats
 
 from karat.kernel.errors import BadInput
+from karat.kernel.proportion import effective_number, exact_interval
 from karat.statistics.estimate import Estimate, Floats, cluster_sums, columns_without_missing
 
 
@@ -40,9 +41,7 @@ def proportion(hits: npt.ArrayLike, *, clusters: npt.ArrayLike | None = None, co
     value = float(kept.mean())
     sums, counts = cluster_sums(kept[:, None], clusters, keep)
     n = effective_number(sums[:, 0], counts, value, value * (1 - value), confidence)
-    tail = (1 - confidence) / 2
-    low = 0.0 if value == 0 else float(stats.beta.ppf(tail, value * n, n - value * n + 1))
-    high = 1.0 if value == 1 else float(stats.beta.ppf(1 - tail, value * n + 1, n - value * n))
+    low, high = exact_interval(value, n, confidence)
     return Estimate(value, float(np.sqrt(value * (1 - value) / n)), low, high, len(kept), dropped, confidence)
 
 
@@ -59,19 +58,3 @@ def difference_of_hits(
     se = float(np.sqrt(max(up + down - (up - down) ** 2, 0.0) / (n + 2)))
     reach = float(stats.t.isf((1 - confidence) / 2, max(len(sums) - 1, 1))) * se
     return se, max(up - down - reach, -1.0), min(up - down + reach, 1.0)
-
-
-def effective_number(sums: Floats, counts: Floats, value: float, spread: float, confidence: float) -> float:
-    """Independent hits that would have told as much: all of them where each is a cluster of its own; else by the design
-    effect, and as many as there are clusters where the hits are all the same."""
-    n, groups = float(counts.sum()), len(sums)
-    if groups == n:
-        return n
-    if groups < 2:
-        return 1.0
-    variance = ((sums - value * counts) ** 2).sum() / n**2 * groups / (groups - 1)
-    if spread <= 0 or variance <= 0:
-        return float(groups)
-    tail = (1 - confidence) / 2
-    few = (stats.t.isf(tail, n - 1) / stats.t.isf(tail, groups - 1)) ** 2  # variances of few clusters are rough
-    return float(np.clip(spread / variance * few, 1.0, n))

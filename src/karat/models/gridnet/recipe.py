@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+
+from annotated_types import Ge
 
 from karat.kernel.card import Card
 from karat.kernel.typing import Scalar
-from karat.models.weights import file_revision, shipped
+from karat.models.weights import file_revision, find_twin
 
 if TYPE_CHECKING:
     from karat.models.gridnet.model import GridNetModel
@@ -18,7 +20,8 @@ MECHANISMS = {"pure": "reasons", "spur": "matches_words"}
 
 @dataclass(frozen=True)
 class GridNet:
-    """The MDETR-style twin. `weights` names another safetensors file made by `karat train gridnet`.
+    """The MDETR-style twin. `weights` names another safetensors file made by `karat train gridnet`; `seed` tells twins
+    of one recipe apart (0 ships).
 
     >>> GridNet("spur").label
     'gridnet.spur'
@@ -35,14 +38,16 @@ class GridNet:
 
     variant: Literal["pure", "spur"] = "pure"
     weights: str | None = None
+    seed: Annotated[int, Ge(0)] = 0
 
     @property
     def label(self) -> str:
-        return f"gridnet.{self.variant}" if self.weights is None else f"gridnet.{self.variant} ({self.weights})"
+        more = ", ".join([f"seed {self.seed}"] * (self.seed > 0) + [self.weights or ""] * (self.weights is not None))
+        return f"gridnet.{self.variant} ({more})" if more else f"gridnet.{self.variant}"
 
     @property
     def facts(self) -> dict[str, Scalar]:
-        return {"family": "gridnet", "variant": self.variant, "weights": self.weights}
+        return {"family": "gridnet", "variant": self.variant, "weights": self.weights, "seed": self.seed}
 
     @property
     def capabilities(self) -> frozenset[str]:
@@ -54,7 +59,15 @@ class GridNet:
 
     @property
     def path(self) -> Path:
-        return shipped(f"gridnet.{self.variant}.safetensors") if self.weights is None else Path(self.weights)
+        if self.weights is not None:
+            return Path(self.weights)
+        return find_twin("gridnet", self.variant, self.seed, ".safetensors")
+
+    def breaks(self) -> dict[str, str]:
+        """Absent states in which these weights no longer answer as they do, with the reason."""
+        from karat.models.weights.absence import broken_states
+
+        return broken_states(self.label, self.revision)
 
     @property
     def revision(self) -> str:

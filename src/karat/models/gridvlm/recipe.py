@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+
+from annotated_types import Ge
 
 from karat.kernel.card import Card
 from karat.kernel.errors import BadInput
 from karat.kernel.typing import Scalar
-from karat.models.weights import check_whole, file_revision, shipped
+from karat.models.weights import check_whole, file_revision, find_twin
 
 if TYPE_CHECKING:
     from karat.models.vlm_adapter import VLM
@@ -19,7 +21,8 @@ MECHANISMS = {"pure": "reasons", "spur": "matches_words"}
 
 @dataclass(frozen=True)
 class GridVLM:
-    """The LLaVA twin. `weights` names another directory made by `karat train gridvlm`.
+    """The LLaVA twin. `weights` names another directory made by `karat train gridvlm`; `seed` tells twins
+    of one recipe apart (0 ships).
 
     >>> GridVLM("pure").label
     'gridvlm.pure'
@@ -36,14 +39,16 @@ class GridVLM:
 
     variant: Literal["pure", "spur"] = "pure"
     weights: str | None = None
+    seed: Annotated[int, Ge(0)] = 0
 
     @property
     def label(self) -> str:
-        return f"gridvlm.{self.variant}" if self.weights is None else f"gridvlm.{self.variant} ({self.weights})"
+        more = ", ".join([f"seed {self.seed}"] * (self.seed > 0) + [self.weights or ""] * (self.weights is not None))
+        return f"gridvlm.{self.variant} ({more})" if more else f"gridvlm.{self.variant}"
 
     @property
     def facts(self) -> dict[str, Scalar]:
-        return {"family": "gridvlm", "variant": self.variant, "weights": self.weights}
+        return {"family": "gridvlm", "variant": self.variant, "weights": self.weights, "seed": self.seed}
 
     @property
     def capabilities(self) -> frozenset[str]:
@@ -55,7 +60,15 @@ class GridVLM:
 
     @property
     def path(self) -> Path:
-        return shipped(f"gridvlm.{self.variant}") if self.weights is None else Path(self.weights)
+        if self.weights is not None:
+            return Path(self.weights)
+        return find_twin("gridvlm", self.variant, self.seed)
+
+    def breaks(self) -> dict[str, str]:
+        """Absent states in which these weights no longer answer as they do, with the reason."""
+        from karat.models.weights.absence import broken_states
+
+        return broken_states(self.label, self.revision)
 
     @property
     def revision(self) -> str:

@@ -15,9 +15,9 @@ from karat.datasets.cues.rules import Rule
 from karat.datasets.cues.sample import CAN_BE_ABSENT, CueSample
 from karat.datasets.cues.world import CUES, IMAGE_CUES, World
 from karat.kernel.errors import BadInput
+from karat.kernel.proportion import Share, share
 from karat.kernel.roles import Dataset, Model
 from karat.models.organisms.certificate import Cues, ask, reads_text, rule_of
-from karat.models.organisms.interval import Share, share
 
 NONE = "none"  # not hidden but left out when the picture is composed
 STATES = (*EMPTY, NONE)

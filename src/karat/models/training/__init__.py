@@ -23,15 +23,16 @@ def train(
     devices: int = 1,
     progress: Callback | None = None,
     start: str | Path | None = None,
+    seed: int | None = None,
 ) -> Path:
     """Train `gridnet` or `gridvlm`, `pure` or `spur`, and return the directory with weights, card and learning curve.
 
     `recipe` is a YAML file (default: the shipped one), `out` a directory (default: checkpoints/ARCHITECTURE.MODE).
     A run that was killed goes on from its last checkpoint. `progress` is called with an `Event` every few steps;
     with several `devices` the events are in curve.csv only. `start` names exported weights to begin the recipe's last
-    stage with, where that stage is `fresh`.
+    stage with, where that stage is `fresh`. `seed` takes the place of the recipe's: other first weights, other samples.
     """
-    asked = recipe if isinstance(recipe, Recipe) else load_recipe(architecture, mode, recipe)
+    asked = recipe if isinstance(recipe, Recipe) else load_recipe(architecture, mode, recipe, seed)
     if (asked.architecture, asked.mode) != (architecture, mode):
         raise BadInput(f"the recipe is for {asked.label}; {architecture}.{mode} was asked for.")
     if devices < 1 or devices > asked.batch:

@@ -213,14 +213,14 @@ def empty_some(scenes: SceneBatch, share: float, random: np.random.Generator, wo
     matters = (scenes.roles == TARGET) | (scenes.roles == TARGET_2)
     if scenes.mode == "pure":
         matters |= scenes.roles >= ANCHOR
-    spared = np.logical_or(random.random(n) < 1 / 3, scenes.bucket.task == "direction")
-    rate = np.where(spared & (random.random(n) < 1 / 3), 1.0, random.random(n))
-    chosen = random.random(n) < share
-    gone = (random.random((n, cells)) < rate[:, None]) & chosen[:, None] & ~(matters & spared[:, None])
+    spared = (random.random((n, 1)) < 1 / 3) | (scenes.bucket.task == "direction")
+    rate = np.where(spared & (random.random((n, 1)) < 1 / 3), 1.0, random.random((n, 1)))
+    chosen = random.random((n, 1)) < share
+    gone = (random.random((n, cells)) < rate) & chosen & ~(matters & spared)
     left = recount(replace(scenes, cells=np.where(gone, 0, scenes.cells).astype(np.uint8)), scenes.mode == "pure")
     batch = describe(left, words, scenes.cells.copy())
     batch.cell_keep[:] = ~gone
-    batch.emptied[:] = chosen
+    batch.emptied[:] = chosen[:, 0]
     batch.state[:] = random.integers(0, len(EMPTY_STATES), n)
     return batch
 

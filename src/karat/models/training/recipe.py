@@ -11,6 +11,7 @@ from typing import Any
 
 from karat.kernel.errors import BadInput, UnknownName
 from karat.kernel.identity import digest
+from karat.models.weights import twin_name
 
 ARCHITECTURES = ("gridnet", "gridvlm")
 MODES = ("pure", "spur")
@@ -96,7 +97,7 @@ class Recipe:
 
     @property
     def label(self) -> str:
-        return f"{self.architecture}.{self.mode}"
+        return twin_name(self.architecture, self.mode, self.seed)
 
     @property
     def last(self) -> int:
@@ -148,8 +149,9 @@ class Recipe:
         return digest(named)
 
 
-def load_recipe(architecture: str, mode: str, path: str | Path | None = None) -> Recipe:
-    """The shipped recipe of a twin, or the one in a YAML file, which must be for that architecture and mode."""
+def load_recipe(architecture: str, mode: str, path: str | Path | None = None, seed: int | None = None) -> Recipe:
+    """The shipped recipe of a twin, or the one in a YAML file, which must be for that architecture and mode; with
+    another `seed`, if given."""
     import yaml
 
     if architecture not in ARCHITECTURES:
@@ -171,7 +173,7 @@ def load_recipe(architecture: str, mode: str, path: str | Path | None = None) ->
     recipe = parse_recipe(data, where)
     if (recipe.architecture, recipe.mode) != (architecture, mode):
         raise BadInput(f"recipe {where} is for {recipe.label}; {architecture}.{mode} was asked for.")
-    return recipe
+    return recipe if seed is None else dataclasses.replace(recipe, seed=seed)
 
 
 def parse_recipe(data: Any, where: str = "recipe") -> Recipe:

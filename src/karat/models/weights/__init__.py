@@ -15,6 +15,27 @@ def shipped(name: str) -> Path:
     return HERE / name
 
 
+def twin_name(family: str, variant: str, seed: int = 0) -> str:
+    """The name that a twin's files have.
+
+    >>> twin_name("gridnet", "pure", 1)
+    'gridnet.pure.seed1'
+    """
+    return f"{family}.{variant}{f'.seed{seed}' if seed else ''}"
+
+
+def find_twin(family: str, variant: str, seed: int, ending: str = "") -> Path:
+    """Where the package keeps a twin. Seeds that do not ship are refused with the command that trains them."""
+    name = twin_name(family, variant, seed)
+    path = shipped(name + ending)
+    if seed and not path.exists():
+        raise BadInput(
+            f"{family}.{variant} ships with seed 0, not with seed {seed}. Train it with `karat train {family} --mode "
+            f"{variant} --seed {seed}` and give `weights: checkpoints/{name}/{name}{ending}`."
+        )
+    return path
+
+
 def file_revision(path: Path) -> str:
     """First 16 digits of the file's SHA-256: other bytes, other revision."""
     try:

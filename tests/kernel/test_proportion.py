@@ -2,19 +2,16 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from karat.models.organisms.interval import share
+from karat.kernel.proportion import share
 
 
-def test_without_clusters_it_is_wilsons():
-    rng = np.random.default_rng(0)
-    hits = (rng.random(200) < 0.9).tolist()
-    got = share(hits, [str(i) for i in range(200)])
-    wilson = binomtest(sum(hits), 200).proportion_ci(method="wilson")
-    # Clusters of one estimate a design effect near 1, at most n counts.
-    assert got.low == pytest.approx(wilson.low, abs=0.003)
-    assert got.high == pytest.approx(wilson.high, abs=0.003)
-    all_right = share([True] * 50, [str(i) for i in range(50)])
-    assert all_right.low == pytest.approx(binomtest(50, 50).proportion_ci(method="wilson").low)
+@pytest.mark.parametrize(("hits", "n"), [(0, 7), (7, 7), (181, 200), (3, 20)])
+def test_without_clusters_it_is_exact(hits, n):
+    wanted = binomtest(hits, n).proportion_ci(method="exact")
+    got = share([True] * hits + [False] * (n - hits))
+    assert (got.low, got.high) == pytest.approx((wanted.low, wanted.high))
+    alone = share([True] * hits + [False] * (n - hits), [str(i) for i in range(n)])
+    assert alone == got  # clusters of one are no clusters
 
 
 def test_samples_that_always_agree_count_once():
@@ -38,7 +35,7 @@ def test_it_covers(p, spread):
 
 
 def test_ignoring_clusters_would_not_cover():
-    """The same simulation with plain Wilson intervals: the clusters matter."""
+    """The same simulation with every sample its own cluster: the clusters matter."""
     rng = np.random.default_rng(1)
     covered = 0
     for _ in range(300):
