@@ -81,8 +81,8 @@ def _stages(path: Path) -> list[Stage]:
 def test_the_seconds_of_the_demo_are_those_of_the_quiet_recording() -> None:
     [path] = [path for path in RECORDED if path.stem == "quiet"]
     _, lines = recorded(path)
-    for k, (explaining, after) in enumerate(SPECS.values()):
-        spec = [i for i, line in enumerate(lines) if "spec" in line][k]
+    for spec in [i for i, line in enumerate(lines) if "spec" in line]:
+        explaining, after = SPECS[lines[spec]["spec"]]
         ticks = [line for line in lines[spec:] if "tick" in line or "page" in line]
         end = next(line["at"] for line in lines[spec:] if "end" in line)
         first, own = ticks[0], [line["at"] for line in ticks if line["at"] < end]

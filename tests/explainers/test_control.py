@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from karat.datasets import grid
-from karat.explainers.control import BoxOnly, Degraded, Geometry, Oracle, Random, Uniform
+from karat.explainers.control import BoxOnly, Degraded, Geometry, Oracle, Random, SmoothNoise, Uniform
 from karat.kernel.attribution import resize_maps
 from karat.kernel.errors import BadInput
 from karat.kernel.sample import Region, Sample
@@ -137,3 +137,18 @@ def test_flat_maps_and_noise_are_as_fine_as_the_maps_they_stand_beside(session: 
     assert {a.visual.shape for a in (*Uniform()(session), *Random(cells=None)(session))} == {session.layout.grid}
     assert {a.visual.shape for a in Random()(session)} == {(12, 12)}
     assert {a.visual.shape for a in (*Uniform()(with_boxes()), *Random(cells=None)(with_boxes()))} == {(12, 12)}
+
+
+def test_smooth_noise_is_smooth_and_favours_no_place() -> None:
+    samples = [Sample(str(i), np.zeros((H, W, 3), np.uint8), "a b c") for i in range(400)]
+    session = Session(blackbox(lambda samples, answers: np.ones(len(samples))), samples, ["left"] * 400)
+    maps = np.array([a.visual for a in SmoothNoise(cells=12)(session)])
+    rough = np.array([a.visual for a in Random()(session)])
+    neighbours = [np.corrcoef(m[:, :, :-1].ravel(), m[:, :, 1:].ravel())[0, 1] for m in (maps, rough)]
+    assert neighbours[0] > 0.5
+    assert abs(neighbours[1]) < 0.05
+    edge = np.ones((12, 12), dtype=bool)
+    edge[1:-1, 1:-1] = False
+    assert maps[:, edge].mean() == pytest.approx(maps[:, ~edge].mean(), rel=0.05)
+    first = SmoothNoise()(session.only(7))[0]
+    assert np.array_equal(first.visual, SmoothNoise()(session)[7].visual)  # whatever the batch

@@ -11,14 +11,20 @@ from karat.cli.console import RUNS, spec_path
 
 # Seconds on two cores, of explaining and of what follows (findings, starting workers, the page): what the time left is
 # told by. The recorded logs in tests/engine/recorded_progress hold them to account.
-SPECS = {"grid-quick": (11.0, 8.0), "audit-quick": (26.0, 10.0), "pixel-quick": (41.0, 16.0)}
+SPECS = {
+    "lineup-quick": (22.0, 9.0),
+    "grid-quick": (11.0, 8.0),
+    "audit-quick": (26.0, 10.0),
+    "pixel-quick": (41.0, 16.0),
+}
 
 
 def demo(
     out: Annotated[Path, typer.Option("--out", "-o", help="Where the runs and the page go.")] = RUNS / "demo",
     workers: Annotated[int | None, typer.Option(help="Worker processes; the number of cores if not given.")] = None,
 ) -> None:
-    """Put explainers to two twins, one that reasons and one that takes a shortcut; audit the metrics; make the page.
+    """Put explainers to five models that answer about photographs by five rules, and to two twins, one that reasons and
+    one that takes a shortcut; audit the metrics; make the page.
 
     The same command again resumes where it was stopped, and makes the page anew.
     """

@@ -52,8 +52,8 @@ class Random:
 @dataclass(frozen=True)
 @checked
 class SmoothNoise:
-    """Noise of standard deviation 1 blurred with a Gaussian of `width` of the side, its size on every cell; independent
-    noise on every word.
+    """Normal noise blurred with a Gaussian of `width` of the side, round the edge, so that no place is special; its
+    absolute value on every cell. Independent noise on every word.
 
     Most maps are smooth, and what smooth noise scores is not what rough noise does: a blob lies on a region or beside
     it.
@@ -76,7 +76,7 @@ class SmoothNoise:
         rough = rng.standard_normal((self.cells, self.cells))
         words = session.samples[i].words
         return Attribution(
-            np.abs(gaussian_filter(rough, self.width * self.cells, mode="reflect")),
+            np.abs(gaussian_filter(rough, self.width * self.cells, mode="wrap")),
             rng.random(len(words)) if words else None,
             space="patch",
         )
