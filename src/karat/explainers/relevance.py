@@ -4,6 +4,7 @@ backward rules (`relevance_rules`). One forward and backward of its own.
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, ClassVar
@@ -49,12 +50,23 @@ class Relevance:
     def __call__(self, session: Session) -> list[Attribution]:
         from karat.explainers.relevance_rules import Propagation
         from karat.probe import trace
+        from karat.probe.recording import record_spans
+        from karat.probe.request import Request
 
         model, layer = session.torch_model, self.layer
         layers = (layer, WORDS) if reads_text(model) else (layer,)
         vision = model.vision if isinstance(model, HasVisionTower) else None
-        rules = Propagation(model.module, len(session.samples), self.hold_attention, self.gammas, vision)
-        with rules, trace(model, session.inputs, session.targets, layers=layers) as recorded:
+        at_once = session.one_forward()
+        rows = 1 if at_once else len(session.samples)
+        rules = Propagation(model.module, rows, self.hold_attention, self.gammas, vision)
+        with ExitStack() as stack:
+            stack.enter_context(rules)
+            if at_once:
+                request = Request.of(model.layers, layers, ("activations", "gradients"), ())
+                recorded = record_spans(model, session.inputs, session.targets, request, rules.tally.turn)
+                stack.callback(recorded.close)
+            else:
+                recorded = stack.enter_context(trace(model, session.inputs, session.targets, layers=layers))
             session.cost.traces += 1
             session.cost.backwards += recorded.backwards
             inner = {at: wide(recorded.activations[at]) * wide(recorded.gradients[at]) for at in layers}
@@ -64,7 +76,7 @@ class Relevance:
             text = at_text(session, inner[layer if joint else WORDS]) if WORDS in layers else None
             # On a layer over the joint sequence words are read there, and their embeddings would count twice.
             total = _per_sample([inner[at] for at in ((layer,) if joint else layers)])
-            scores, lost = recorded.scores.double().cpu(), rules.tally.lost
+            scores, lost = recorded.scores.double().cpu(), rules.tally.by_row
         tokens = None if text is None else text.sum(-1)
         made = attributions(session, maps, tokens, space="pixel" if layer == PIXELS else "patch", signed=True)
         return [

@@ -36,11 +36,21 @@ class Tally:
     n: int
     lost: Tensor = field(init=False)
     calls: dict[str, int] = field(default_factory=dict)
+    turns: list[Tensor] = field(default_factory=list)  # what was lost in each backward pass, where there are several
     bad_values: str | None = None
     bad_relevance: str | None = None
 
     def __post_init__(self) -> None:
         self.lost = torch.zeros(self.n, dtype=torch.float64)
+
+    def turn(self) -> None:
+        """One backward pass of several is over."""
+        self.turns.append(self.lost)
+        self.lost = torch.zeros_like(self.lost)
+
+    @property
+    def by_row(self) -> Tensor:
+        return torch.cat(self.turns) if self.turns else self.lost
 
     def call(self, layer: str) -> tuple[str, int]:
         """A name for one more call of a layer's attention."""

@@ -133,6 +133,11 @@ class Target:
 TargetLike = str | Target
 
 
+def text_of(target: TargetLike) -> str:
+    """All that was said."""
+    return target if isinstance(target, str) else target.text
+
+
 def plain(target: Target) -> TargetLike:
     """A target that is all of its text and nothing more, as that text: models that answer as a whole take no other."""
     if target.span == (0, len(target.text)) and target.contrast is None:

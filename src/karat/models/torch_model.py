@@ -154,6 +154,16 @@ class TargetTokens:
 
 
 @runtime_checkable
+class ReadsSpans(Protocol):
+    """A torch model that reads many spans of one text off one forward: what it says later changes nothing before."""
+
+    def span_scores(self, inputs: Inputs, targets: Sequence[TargetLike], log: bool, /) -> Tensor:
+        """(n, targets) raw scores or, if `log`, log-probabilities of spans of one text, on every row; differentiable.
+        Each is what `readout` or `log_probability` would give."""
+        ...
+
+
+@runtime_checkable
 class ScoresAnswers(Protocol):
     """A torch model that scores every answer it has in one pass."""
 

@@ -178,6 +178,10 @@ class VLM:
         """Of the span's tokens together, each given all that is said before it."""
         return self._targets.scores(inputs, targets, log=True)
 
+    def span_scores(self, inputs: Inputs, targets: Sequence[TargetLike], log: bool) -> Tensor:
+        """(n, targets) either of these for spans of one text, on every row, from one forward."""
+        return self._targets.spans(inputs, targets, log)
+
     def score(self, samples: Sequence[Sample], targets: Sequence[TargetLike]) -> Values:
         import torch
 

@@ -45,6 +45,25 @@ class TargetScores:
             other = _summed(self._table(inputs, others, log), [each.explained for each in others])
         return against(own, other, contrasted, log)
 
+    def spans(self, inputs: Inputs, targets: Sequence[TargetLike], log: bool) -> Tensor:
+        """(n, targets) the same of spans of one text, on every row, from one forward over all that is said. A contrast
+        of several tokens costs a forward of its own."""
+        spoken = [self.tokens(target) for target in targets]
+        longest = max(spoken, key=lambda each: len(each.numbers))
+        table = self._table(inputs, [TargetTokens(longest.numbers)] * len(inputs.pixels), log)  # (n, A, vocabulary)
+        columns = []
+        for target, each in zip(targets, spoken, strict=True):
+            own = _at(table, each.first, each.explained)
+            if isinstance(target, Target) and target.contrast:
+                other = self.tokens(target.instead(target.contrast))
+                if len(other.explained) == 1 and other.context == each.context:
+                    rival = _at(table, other.first, other.explained)
+                else:
+                    rival = _at(self._table(inputs, [other] * len(inputs.pixels), log), 0, other.explained)
+                own = against(own, rival, [True] * len(own), log)
+            columns.append(own)
+        return torch.stack(columns, 1)
+
     def _table(self, inputs: Inputs, spoken: Sequence[TargetTokens], log: bool) -> Tensor:
         """(n, E, vocabulary): what stands at the positions that predict the explained tokens; the head is run there
         only, since a context may be long."""
@@ -57,6 +76,12 @@ class TargetScores:
             places = torch.tensor(wanted, device=inputs.pixels.device)
         logits = self.read(inputs, torch.tensor(rows, device=inputs.pixels.device), places)
         return logits.log_softmax(-1) if log else logits
+
+
+def _at(table: Tensor, first: int, explained: tuple[int, ...]) -> Tensor:
+    """(n,) the entries of these tokens from place `first` on, summed."""
+    places = torch.arange(first, first + len(explained), device=table.device)
+    return table[:, places, torch.tensor(explained, device=table.device)].sum(1)
 
 
 def _summed(table: Tensor, explained: Sequence[tuple[int, ...]]) -> Tensor:

@@ -21,7 +21,7 @@ from karat.kernel.roles import Model
 from karat.kernel.sample import Sample
 from karat.kernel.target import TargetLike
 from karat.kernel.typing import Keep, Values
-from karat.models.torch_model import ReusesImage, TorchModel
+from karat.models.torch_model import ReadsSpans, ReusesImage, TorchModel
 from karat.probe.absence import DRAWS, Absence
 from karat.probe.batcher import Passes
 from karat.probe.evaluator import Block
@@ -30,6 +30,7 @@ from karat.probe.players import TextPlayers, VisualPlayers
 
 if TYPE_CHECKING:
     from karat.probe.masked_inputs import ImageMemory, MaskedInputs
+    from karat.probe.span_values import SpanValues
 
 Kind = Literal["probability", "logit", "log_odds"]
 Shades = npt.NDArray[np.float32]  # (m, h, w) soft masks in [0, 1], 1 = the image itself, 0 = its absence
@@ -149,6 +150,8 @@ class ModelGames:
     def _append(self, setting: Setting) -> int:
         self.settings.append(setting)
         self.shapes.append((setting.visual.count, setting.text.count))
+        if isinstance(self.model, ReadsSpans):
+            self.spans.add(len(self.settings) - 1, setting)
         return len(self.settings) - 1
 
     def masked_inputs(self, model: TorchModel, index: int) -> MaskedInputs:
@@ -164,6 +167,13 @@ class ModelGames:
         setting = self.settings[index]
         key = (setting.sample.id, *setting.visual.identity, *setting.absence.visual_identity)
         return self._pictures.setdefault(key, len(self._pictures))
+
+    @cached_property
+    def spans(self) -> SpanValues:
+        """Games that differ in their target only, and what one has learnt for the others."""
+        from karat.probe.span_values import SpanValues
+
+        return SpanValues()
 
     @cached_property
     def image_memory(self) -> ImageMemory:

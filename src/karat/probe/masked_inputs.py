@@ -15,7 +15,7 @@ from torch import Tensor
 
 from karat.kernel.errors import BadInput
 from karat.kernel.typing import Keep, Values
-from karat.models.torch_model import Inputs, ReusesImage, TorchModel
+from karat.models.torch_model import Inputs, ReadsSpans, ReusesImage, TorchModel
 from karat.probe.coalitions import FadedBlock, ModelGames, Setting, Shades, with_always_kept
 from karat.probe.evaluator import Block
 from karat.probe.hooks import evaluating
@@ -156,6 +156,8 @@ def _values(
     games: ModelGames, model: TorchModel, blocks: Sequence[AnyBlock], inputs_of: Callable[[list[AnyBlock]], Inputs]
 ) -> Values:
     """Values of all rows, in order. Blocks that ask for logits cost a forward of their own beside the others."""
+    if isinstance(model, ReadsSpans) and games.spans.shares(blocks):
+        return games.spans.values(games, model, blocks, inputs_of, _as_kind)
     values: list[Values] = [np.empty(0)] * len(blocks)
     for logits in (False, True):
         chosen = [k for k, block in enumerate(blocks) if (games.settings[block.game].kind == "logit") == logits]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Protocol, runtime_checkable
 
 import torch
@@ -13,9 +13,10 @@ from torch import Tensor, nn
 from karat.kernel.errors import BadInput
 from karat.kernel.target import TargetLike
 from karat.models.structure import attention_modules
-from karat.models.torch_model import ArrangesVision, Inputs, Layout, TorchModel
-from karat.probe.attention import AttentionWatch
+from karat.models.torch_model import ArrangesVision, Inputs, Layout, ReadsSpans, TorchModel
+from karat.probe.attention import AttentionWatch, Heads
 from karat.probe.hooks import evaluating, frozen, recorded, say
+from karat.probe.inputs import take
 from karat.probe.relu_rules import PLAIN, ReluRules
 from karat.probe.request import PIXELS, Request
 from karat.probe.trace import Recordings, Trace
@@ -24,6 +25,47 @@ from karat.probe.trace import Recordings, Trace
 def record(model: TorchModel, inputs: Inputs, targets: Sequence[TargetLike], request: Request) -> Trace:
     """A trace that stays open until its owner closes it: what a session shares among explainers."""
     return run(Forward.of(model, inputs, targets), request, create_graph=False)
+
+
+def record_spans(
+    model: TorchModel,
+    inputs: Inputs,
+    targets: Sequence[TargetLike],
+    request: Request,
+    after_backward: Callable[[], None] | None = None,
+) -> Trace:
+    """The same for inputs whose rows are all one sample and targets that are spans of one text: one forward of one row,
+    and one backward for each target. The trace is the one that a forward of all rows would have given.
+
+    `after_backward` is called each time, by whoever counts what the backward passes do.
+    """
+    assert isinstance(model, ReadsSpans)
+    spans: ReadsSpans = model
+    one = take(inputs, torch.zeros(1, dtype=torch.long))
+    forward = Forward.of(model, one, lambda batch: spans.span_scores(batch, targets, False)[0])
+    return run(forward, request, False, Spans(len(targets), inputs, after_backward))
+
+
+@dataclass(frozen=True, eq=False)
+class Spans:
+    """A forward of one row that stands for `count` rows, one for each span that is explained; `inputs` are of all."""
+
+    count: int
+    inputs: Inputs
+    after_backward: Callable[[], None] | None = None
+
+    def rows(self, tensor: Tensor) -> Tensor:
+        """A recording of the one row, for all; windows of a sample stay side by side."""
+        return tensor.expand(self.count, *tensor.shape[1:]) if len(tensor) == 1 else torch.cat([tensor] * self.count)
+
+    def heads(self, part: Heads, gradient: Tensor | None) -> Heads:
+        """What attention is made of, for all rows; masks broadcast by themselves."""
+        wide: dict[str, Any] = {
+            each.name: self.rows(value)
+            for each in fields(part)
+            if each.name != "mask" and isinstance(value := getattr(part, each.name), Tensor)
+        }
+        return replace(part, **wide).finished(gradient)
 
 
 @runtime_checkable
@@ -110,8 +152,9 @@ def _of_module(module: nn.Module, batch: Any, target: Any) -> Forward:
     return Forward(module, score, pixels, (size[0], size[1]), {}, attention_modules(module))
 
 
-def run(forward: Forward, request: Request, create_graph: bool) -> Trace:
-    """One forward, one backward if any gradient is asked for (to the earliest that is), one per rule for ReLUs."""
+def run(forward: Forward, request: Request, create_graph: bool, spans: Spans | None = None) -> Trace:
+    """One forward, one backward if any gradient is asked for (to the earliest that is), one per rule for ReLUs; one
+    backward for each of `spans`."""
     layers: dict[str, Tensor] = {}  # recordings, in the order in which the layers ran
     of_attention = bool(request.attention_gradients or request.head_gradients)
     at_pixels = PIXELS in request.gradients or bool(request.relu)
@@ -141,25 +184,35 @@ def run(forward: Forward, request: Request, create_graph: bool) -> Trace:
         "heads": _of(watch.outputs, request.head_gradients),
     }
     rules = [] if relus is None else sorted(request.relu) if relus.met else [PLAIN]
-    gradients = _gradients(scores, differentiated, create_graph, keep=bool(rules))
+    if spans is None:
+        gradients = _gradients(scores, differentiated, create_graph, keep=bool(rules))
+    else:
+        gradients = _span_gradients(scores, differentiated, forward, spans)
     by_rule = relus.gradients(scores, layers[PIXELS], rules) if relus is not None else {}
 
     def recordings(kind: str, tensors: Mapping[str, Tensor], by_sample: bool = False) -> Recordings:
         """In the order in which the layers ran."""
         rows = {name: forward.by_sample(name, t) if by_sample else t for name, t in tensors.items()}
+        if spans is not None and "gradients" not in kind:
+            rows = {name: spans.rows(t) for name, t in rows.items()}
         return Recordings(kind, {name: t if create_graph else t.detach() for name, t in rows.items()}, forward.roles)
 
     return Trace(
         request,
         scores if create_graph else scores.detach(),
         recordings("activations", _of(layers, request.activations), by_sample=True),
-        recordings("gradients", gradients["layer"], by_sample=True),
+        recordings("gradients", gradients["layer"], by_sample=spans is None),
         recordings("attention", _of(watch.maps, request.attention)),
         recordings("attention_gradients", gradients["map"]),
-        {name: part.finished(gradients["heads"].get(name), create_graph) for name, part in watch.heads.items()},
-        forward.inputs,
+        {
+            name: part.finished(gradients["heads"].get(name), create_graph)
+            if spans is None
+            else spans.heads(part, gradients["heads"].get(name))
+            for name, part in watch.heads.items()
+        },
+        forward.inputs if spans is None else spans.inputs,
         forward.layout,
-        (1 if any(differentiated.values()) else 0) + len(rules),
+        (1 if spans is None else spans.count) * (1 if any(differentiated.values()) else 0) + len(rules),
         forward,
         by_rule,
     )
@@ -189,3 +242,22 @@ def _gradients(
     slopes = torch.autograd.grad(scores.sum(), flat, None, keep or create_graph, create_graph, allow_unused=True)
     rest = iter(torch.zeros_like(t) if slope is None else slope for t, slope in zip(flat, slopes, strict=True))
     return {kind: {name: next(rest) for name in named} for kind, named in tensors.items()}
+
+
+def _span_gradients(
+    scores: Tensor, tensors: Mapping[str, Mapping[str, Tensor]], forward: Forward, spans: Spans
+) -> dict[str, dict[str, Tensor]]:
+    """d(score of a span)/d(tensor), kind by kind, one row for each span: the graph is kept until the last."""
+    parts: list[dict[str, dict[str, Tensor]]] = []
+    if not any(tensors.values()):
+        return {kind: {} for kind in tensors}
+    for k in range(spans.count):
+        slopes = _gradients(scores[k : k + 1], tensors, False, keep=k + 1 < spans.count)
+        slopes["layer"] = {name: forward.by_sample(name, slope) for name, slope in slopes["layer"].items()}
+        parts.append(slopes)
+        if spans.after_backward is not None:
+            spans.after_backward()
+    return {
+        kind: {name: torch.cat([part[kind][name] for part in parts]) for name in named}
+        for kind, named in tensors.items()
+    }

@@ -17,9 +17,9 @@ from karat.kernel.identity import generator
 from karat.kernel.roles import Model
 from karat.kernel.row import Failure
 from karat.kernel.sample import Sample
-from karat.kernel.target import Target, TargetLike, plain
+from karat.kernel.target import Target, TargetLike, plain, text_of
 from karat.kernel.typing import Keep, Values
-from karat.models.torch_model import Inputs, Layout, TorchModel
+from karat.models.torch_model import Inputs, Layout, ReadsSpans, TorchModel
 from karat.probe.absence import Absence
 from karat.probe.batcher import Batcher, Passes, RowQuestion
 from karat.probe.coalitions import ImagePasses, Kind, ModelGame, ModelGames, Setting
@@ -180,7 +180,13 @@ class Session:
 
     @cached_property
     def inputs(self) -> Inputs:
-        """All samples, encoded."""
+        """All samples, encoded; a sample that fills the session is encoded once."""
+        if len(self.samples) > 1 and all(sample is self.samples[0] for sample in self.samples):
+            import torch
+
+            from karat.probe.inputs import take
+
+            return take(self.torch_model.encode(self.samples[:1]), torch.zeros(len(self.samples), dtype=torch.long))
         return self.torch_model.encode(self.samples)
 
     def rng(self, i: int, component: str) -> np.random.Generator:
@@ -219,7 +225,7 @@ class Session:
 
     def traced(self, request: Request, targets: Sequence[TargetLike] | None = None) -> Trace:
         """What `trace` does, for a request made elsewhere."""
-        from karat.probe.recording import record
+        from karat.probe.recording import record, record_spans
 
         wanted = self.targets if targets is None else tuple(targets)
         for (held_targets, held), (spent, users) in zip(self._traces, self._trace_seconds, strict=True):
@@ -230,13 +236,23 @@ class Session:
         if wanted == self.targets:
             request |= self._expected
         began, users = perf_counter(), list[str]()
-        trace = record(self.torch_model, self.inputs, wanted, request)
+        if self.one_forward(wanted) and not request.relu:
+            trace = record_spans(self.torch_model, self.inputs, wanted, request)
+        else:
+            trace = record(self.torch_model, self.inputs, wanted, request)
         self._trace_seconds.append((perf_counter() - began, users))
         self.cost.share(self._trace_seconds[-1][0], users)
         self.cost.traces += 1
         self.cost.backwards += trace.backwards
         self._traces.append((wanted, trace))
         return trace
+
+    def one_forward(self, targets: Sequence[TargetLike] | None = None) -> bool:
+        """Whether all rows are one sample and their targets spans of one text, on a model that reads them off one
+        forward: maps of all words of an answer."""
+        wanted = self.targets if targets is None else targets
+        same = len(wanted) > 1 and all(sample is self.samples[0] for sample in self.samples)
+        return same and len({text_of(target) for target in wanted}) == 1 and isinstance(self.model, ReadsSpans)
 
     def game(
         self,
