@@ -63,7 +63,7 @@ def test_one_forward_and_a_backward_for_each_word(model: Model, sample: Sample, 
 
 @pytest.mark.parametrize(
     ("name", "parameters"),
-    [("perturbation/occlusion", {"cells": 4, "window": 2}), ("perturbation/rise", {"masks": 20, "word_masks": 10})],
+    [("perturbation/occlusion", {"cells": 4, "window": 2}), ("perturbation/rise", {"masks": 24, "word_masks": 10})],
 )
 def test_asking_costs_the_passes_of_one_word(model: Model, sample: Sample, name: str, parameters: Any) -> None:
     at_once, alone, cost = both(model, sample, name, **parameters)
