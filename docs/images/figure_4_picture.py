@@ -13,7 +13,7 @@ METHODS = {"MultiViz": ("interaction/multiviz", {}), "MultiSHAP": ("interaction/
 def main() -> None:
     [sample] = karat.datasets.grid.generate("D1_M_F0_d0.7", 1, seed=3, cell=32)
     shown = {
-        f"{title}, {twin} twin": karat.explain(karat.load_model(f"gridnet.{twin}"), sample, name, **parameters)
+        f"{title}, {twin} twin": karat.explain(karat.load_model(f"gridnet.{twin}"), sample, explainer=name, **parameters)
         for title, (name, parameters) in METHODS.items()
         for twin in ("pure", "spur")
     }

@@ -177,7 +177,7 @@ def test_the_detr_family_has_a_layer_for_cams(kind: str) -> None:
     best = model.ranking([shown], 5)[0]
     assert len(best) == 5
     assert {label_of(answer) for answer, _ in best} <= {"cat", "dog"}
-    attribution = karat.explain(model, shown, "cam/gradcam")
+    attribution = karat.explain(model, shown, explainer="cam/gradcam")
     assert attribution.visual is not None
     assert attribution.visual.shape == (4, 4)
     assert np.isfinite(attribution.visual).all()
@@ -219,7 +219,7 @@ def test_recipe_of_a_real_architecture() -> None:
     assert recipe.sees() == described
     assert "to 800×800, mean 0.485, 0.456, 0.406" in DetectorRecipe().sees()  # none of the two is the other's
     shown = sample(200, 10)
-    attribution = karat.explain(model, shown, "cam/eigencam")
+    attribution = karat.explain(model, shown, explainer="cam/eigencam")
     assert attribution.visual is not None
     assert attribution.visual.shape == (10, 10)
     with pytest.raises(UnknownName, match="fcos_resnet50_fpn"):

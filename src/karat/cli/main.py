@@ -8,19 +8,21 @@ import traceback
 
 import typer
 
-from karat.cli import check, compare, data, demo, ls, paper, report, run, score, status, train, view, why
+from karat.cli import check, compare, data, demo, explain, ls, paper, report, run, score, status, train, view, why
 from karat.kernel.errors import KaratError
 
 app = typer.Typer(
     name="karat",
     help="How much of an explanation of a vision or vision-language model is true.\n\n"
-    "Start with `karat demo`, then `karat ls`, then `karat run SPEC`.",
+    "Start with `karat explain IMAGE QUESTION --model NAME`, or with `karat demo`;\n"
+    "then `karat ls`, then `karat run SPEC`.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.command()(explain.explain)
 app.command()(demo.demo)
 app.command()(ls.ls)
 app.command()(check.check)

@@ -78,6 +78,19 @@ class Scale:
         return colours(self.table)[self.levels(values)]
 
 
+def layer(map_: Floats, scale: Scale, most: int = 448) -> npt.NDArray[np.uint8]:
+    """(h, w, 4) the map alone, to be laid over its image by whoever shows both: the same colours and the same cover. Of
+    a map of more than `most` cells a side, neighbouring cells are averaged."""
+    map_ = stretched(map_, min(map_.shape[0], most), min(map_.shape[1], most))
+    cover = np.rint(255 * _share(scale, map_, ALPHA)).astype(np.uint8)
+    return np.concatenate([scale.colours(map_), cover[..., None]], axis=-1)
+
+
+def _share(scale: Scale, values: Floats, alpha: float) -> Floats:
+    """How much of the picture is covered."""
+    return alpha * (VEIL + (1 - VEIL) * np.abs(scale.shares(values)))
+
+
 def overlay(image: Pixels, map_: Floats, scale: Scale | None = None, alpha: float = ALPHA) -> Pixels:
     """The map over its image (H, W, 3): the stronger a place, the less of the picture is left.
 
@@ -89,8 +102,7 @@ def overlay(image: Pixels, map_: Floats, scale: Scale | None = None, alpha: floa
     """
     scale = scale or Scale.of([map_], bool((map_ < 0).any()))
     over = stretched(np.asarray(map_), image.shape[0], image.shape[1])
-    strength = np.abs(scale.shares(over))[..., None]
-    share = alpha * (VEIL + (1 - VEIL) * strength)
+    share = _share(scale, over, alpha)[..., None]
     return np.rint(image * (1 - share) + scale.colours(over) * share).astype(np.uint8)
 
 

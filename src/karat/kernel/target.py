@@ -133,6 +133,16 @@ class Target:
 TargetLike = str | Target
 
 
+def split_spoken(text: str) -> list[Span]:
+    """The words of what was said; where it has none (a formula, a sign), what stands between spaces.
+
+    >>> split_spoken("A dog, asleep."), split_spoken("+ ?")
+    ([(0, 1), (2, 5), (7, 13)], [(0, 1), (2, 3)])
+    """
+    words = [match.span() for match in _WORDS.finditer(text)]
+    return words or [match.span() for match in re.finditer(r"\S+", text)]
+
+
 def text_of(target: TargetLike) -> str:
     """All that was said."""
     return target if isinstance(target, str) else target.text

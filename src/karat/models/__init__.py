@@ -40,7 +40,8 @@ def recipe(name: str, **parameters: Any) -> ModelRecipe:
 
     `gridprog.spur` is short for `gridprog` with `variant="spur"`; `package.module:thing` is a recipe of your own, or
     any callable, which becomes a black box; a directory or a hub id (`llava-hf/llava-1.5-7b-hf`) is a `vlm`, or a
-    `clip` if the directory says so; a file made by `karat train organism` is an `organism`.
+    `clip` if the directory says so; a file made by `karat train organism` is an `organism`. `timm:NAME`,
+    `torchvision:NAME` and `transformers:ID` are classifiers with the weights of that library's hub.
 
     Args:
         name: of the model, in one of the forms above.
@@ -54,6 +55,10 @@ def recipe(name: str, **parameters: Any) -> ModelRecipe:
         ('gridprog.spur', True)
     """
     family, dot, variant = name.partition(".")
+    library, colon, architecture = name.partition(":")
+    if colon and library in ("timm", "torchvision", "transformers"):
+        inside = architecture if library == "timm" else name
+        return build("model", "classifier", {"architecture": inside, "pretrained": True, **parameters})
     if ":" in name:
         if isinstance(load_object(name), type):
             return build("model", name, parameters)
