@@ -25,6 +25,9 @@ class PixelRecipe:
     `clean` trains on the images without the shortcut (the twin of table 2). A share `deleted` of the images has one
     random cell of a 4×4 grid set to zero, as IDSDS asks for; `start` names weights to go on from.
 
+    Two seeds: `seed` decides the first weights and the order of the images, `shortcut_seed` the kernels and places of
+    the shortcut, in training and test images alike; by default it is what `data` says.
+
     Small transformers find fine detail in one place late or never. Two things help: `whiten` starts the patch embedding
     as a whitening of the training patches and makes positions as loud as contents; and for the first `easy` steps the
     filters are not scaled, so that the patch is brighter than its surroundings and easy to find.
@@ -41,6 +44,7 @@ class PixelRecipe:
     whiten: bool = True
     easy: int = 0
     seed: int = 0
+    shortcut_seed: int | None = None
     batch: int = 64
     learning_rate: float = 3e-3
     warmup: int = 300
@@ -58,6 +62,13 @@ class PixelRecipe:
                 raise BadInput(f"recipe: {name} must be 1 or more; got {getattr(self, name)}.")
         if not 0 <= self.deleted <= 1:
             raise BadInput(f"recipe: deleted is a share from 0 to 1; got {self.deleted}.")
+        if self.shortcut_seed is not None:
+            for name in ("data", "test"):
+                object.__setattr__(self, name, dataclasses.replace(getattr(self, name), seed=self.shortcut_seed))
+        if self.data.seed != self.test.seed:
+            raise BadInput(
+                f"recipe: trained with shortcut {self.data.seed} and tested with {self.test.seed}; set shortcut_seed."
+            )
 
     @property
     def label(self) -> str:
@@ -78,7 +89,8 @@ class PixelRecipe:
         named = {
             each.name: getattr(self, each.name)
             for each in dataclasses.fields(self)
-            if each.name not in (*_LOOKING, "test", "data") and getattr(self, each.name) != each.default
+            if each.name not in (*_LOOKING, "test", "data", "shortcut_seed")
+            and getattr(self, each.name) != each.default
         }
         return digest([named, self.data, self.data.revision])
 
