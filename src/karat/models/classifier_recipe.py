@@ -81,18 +81,18 @@ class ClassifierRecipe:
     @property
     def revision(self) -> str:
         if self.weights is None:
-            return f"3:pretrained={self.pretrained}:seed={self.seed}"
-        return f"3:{file_revision(local_weights(self.weights))}"
+            return f"4:pretrained={self.pretrained}:seed={self.seed}"
+        return f"4:{file_revision(local_weights(self.weights))}"
 
     def sees(self) -> str:
         """Asks the library, not the weights."""
         if self.architecture.startswith("transformers:"):
             from karat.models.hub import describe_preprocessing
 
-            return f"{describe_preprocessing(self.architecture[13:])}; here always the whole image"
+            return f"{describe_preprocessing(self.architecture[13:])}; here always all of its shorter side"
         used = self._changed(self._published())
         mean, std = ", ".join(f"{m:g}" for m in used.mean), ", ".join(f"{s:g}" for s in used.std)
-        return f"the whole image at {used.size[0]}×{used.size[1]} ({used.interpolation}), mean {mean}, std {std}"
+        return f"the middle of the image at {used.size[0]}×{used.size[1]} ({used.interpolation}), mean {mean}, std {std}"
 
     def load(self) -> Classifier:
         module, published = self._module()
@@ -155,7 +155,7 @@ class ClassifierRecipe:
         config: Any = timm.get_pretrained_cfg(self.architecture)
         if config is None:
             return Preprocessing()
-        return Preprocessing(config.input_size[1:], config.mean, config.std, config.interpolation)
+        return Preprocessing(config.input_size[1:], config.mean, config.std, config.interpolation, squash=False)
 
     def _changed(self, published: Preprocessing) -> Preprocessing:
         size = published.size if self.size is None else (self.size, self.size)
@@ -168,17 +168,18 @@ def _renamed(module: nn.Module) -> Any:
 
 
 def _of_torchvision(name: str) -> Preprocessing:
-    """What torchvision's own weights of that name were trained with; the whole image is shown, not a crop."""
+    """What torchvision's own weights of that name were trained with, all of the shorter side shown."""
     from torchvision.models import get_model_weights
 
     published = get_model_weights(name).DEFAULT.transforms()
     [side] = published.crop_size
-    return Preprocessing((side, side), tuple(published.mean), tuple(published.std), published.interpolation.value)
+    mean, std = tuple(published.mean), tuple(published.std)
+    return Preprocessing((side, side), mean, std, published.interpolation.value, squash=False)
 
 
 def _of_processor(processor: Any) -> Preprocessing:
-    """Size and normalisation of an image processor of transformers; the whole image is shown, not a crop."""
+    """Size and normalisation of an image processor of transformers; all of the shorter side is shown."""
     size = processor.size
     side = size.get("height") or size.get("shortest_edge")
     width = size.get("width") or side
-    return Preprocessing((side, width), tuple(processor.image_mean), tuple(processor.image_std), "bilinear")
+    return Preprocessing((side, width), tuple(processor.image_mean), tuple(processor.image_std), "bilinear", squash=False)

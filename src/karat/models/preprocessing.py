@@ -36,11 +36,14 @@ class Preprocessing:
 
     @staticmethod
     def of_timm(module: Any) -> Preprocessing:
-        """What timm says its model was trained with; the whole image is shown, not a crop, so that maps cover it."""
+        """What timm says its model was trained with, proportions kept; as much is shown as fits, so that maps cover
+        the shorter side."""
         from timm.data.config import resolve_model_data_config
 
         config = resolve_model_data_config(module)
-        return Preprocessing(config["input_size"][1:], config["mean"], config["std"], config["interpolation"])
+        return Preprocessing(
+            config["input_size"][1:], config["mean"], config["std"], config["interpolation"], squash=False
+        )
 
     def __call__(self, images: Sequence[Image]) -> Tensor:
         """Pixels (n, 3, height, width), float32."""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from karat.kernel.roles import Results
 
 KEYS = ["model", "dataset", "explainer"]
-SCORES = ["sss", "gain", "outside", "confidence", "own_confidence", "correct"]
+SCORES = ["sss", "gain", "size_matched", "outside", "blob", "confidence", "own_confidence", "correct"]
 SURE, SPURIOUS = 0.5, 0.5  # from here on a prediction counts as confident, an explanation as spurious
 LEVEL = 0.05
 _FEWEST_PREDICTIONS = 6  # that a correlation is made of

@@ -12,6 +12,7 @@ from annotated_types import Ge, Le
 from karat.datasets.segmentation.scene import ALIAS, CLASS, IGNORE
 from karat.explainers.cam import LEAST as LEAST_ACTIVATION
 from karat.explainers.cam import NEGATIVE
+from karat.explainers.to_attribution import WHOLE, frame_of, over_image
 from karat.kernel.attribution import Attribution
 from karat.kernel.card import Card
 from karat.kernel.errors import BadInput
@@ -21,9 +22,11 @@ from karat.kernel.row import Detail, Outcomes
 from karat.kernel.sample import Sample
 from karat.kernel.typing import Map, Mask
 from karat.metrics.localization import Mode, Spuriousity
+from karat.models.torch_model import Frame
 from karat.probe.session import Session
 from karat.protocols.common.column import Column
 from karat.protocols.common.localize import score_maps
+from karat.protocols.semantic.chance import chances
 from karat.protocols.semantic.overlay import Resize, Scale, curve, overlay
 from karat.protocols.semantic.target import ANOTHER, LEAST, Choice, Rules, Target, choose
 
@@ -37,11 +40,18 @@ SCORES = (
     replace(_NONE, name="gain", summary="how much less of it lies outside than by chance: 0 chance, 1 all inside",
             direction="higher", range=(-np.inf, 1.0), floor="control/uniform: 0", ceiling="a map wholly inside: 1",
             citation="after semscore2025 Eq. 1-2", departures="not in the paper: plain SSS rewards large objects"),
+    replace(_NONE, name="size_matched",
+            summary="how much less of it lies outside than of a blob of the object's size at a random place",
+            direction="higher", range=(-np.inf, 1.0), floor="a blob of the object's size anywhere: 0",
+            ceiling="a map wholly inside: 1", citation="after semscore2025 Eq. 1-2",
+            departures="not in the paper: SSS is mostly the size of the object, and of its being in the middle"),
     replace(_NONE, name="outside", summary="SSS of chance: the share of the image outside the class", range=(0.0, 1.0)),
+    replace(_NONE, name="blob", summary="SSS of a blob of the object's size at a random place", range=(0.0, 1.0)),
     replace(_NONE, name="confidence", summary="the model's probability of what is explained", range=(0.0, 1.0)),
     replace(_NONE, name="own_confidence", summary="the model's probability of its prediction", range=(0.0, 1.0)),
     replace(_NONE, name="correct", summary="whether the image has what the prediction says", range=(0.0, 1.0)),
 )  # fmt: skip
+_OF_MAPS = ("sss", "gain", "size_matched")
 
 
 @dataclass(frozen=True)
@@ -69,8 +79,8 @@ class Semantic:
     thresholds: tuple[Annotated[float, Ge(0)], ...] = ()
     card: ClassVar[Card] = Card(
         "semantic", "how much of the explanation lies on things that have nothing to do with the label?", "protocol",
-        needs=frozenset({"scores"}), citation="semscore2025", paper="003",
-        departures="ignored pixels count for nothing; masks are never resized; sums are not rounded",
+        version=2, needs=frozenset({"scores"}), citation="semscore2025", paper="003",
+        departures="ignored and unseen pixels count for nothing; masks are never resized; sums are not rounded",
     )  # fmt: skip
     passes: ClassVar[int] = 0  # one look at each image in all, shared by every explainer
 
@@ -104,29 +114,33 @@ class Semantic:
         for i, (sample, choice, attribution) in enumerate(zip(session.samples, choices, attributions, strict=True)):
             if problem := sample.meta.get("problem"):
                 for name, column in columns.items():
-                    if name in ("sss", "gain"):
+                    if name in _OF_MAPS:
                         column.fail(i, f"sample: {problem}")
                     else:
                         column.leave_out(i, "the sample could not be read")
                 continue
             _note(columns, i, choice)
-            mask, ignored = self._mask(sample, choice), _ignored(sample)
+            mask, ignored = self._mask(sample, choice), _ignored(sample, frame_of(session, i))
             why = choice.left_out or _hopeless(mask, ignored, choice) or _without(attribution)
             if why:
-                for name in ("sss", "gain", "outside"):
+                for name in (*_OF_MAPS, "outside", "blob"):
                     columns[name].leave_out(i, why)
                 continue
             assert attribution.visual is not None
-            chance = _outside(mask, ignored)
+            chance, blob = session.memo(
+                ("semantic/chance", self.region, self.roles, i, choice.label), lambda: chances(mask, ignored)
+            )
             columns["outside"].score(i, chance)
+            columns["blob"].score(i, blob)
             if broken := attribution.problem("visual"):
-                columns["sss"].fail(i, broken)
-                columns["gain"].fail(i, broken)
+                for name in _OF_MAPS:
+                    columns[name].fail(i, broken)
                 continue
             map_ = overlay(attribution.visual, ignored, sample.size, self.scale, self.resize)
             outcome = score_maps(metric, map_[None], mask[None])
             columns["sss"].fill([i], replace(outcome, details=self._details(attribution, map_, mask)))
             columns["gain"].fill([i], _gain(outcome, chance))
+            columns["size_matched"].fill([i], _gain(outcome, blob))
         texts = {"own": [choice.own for choice in choices]}
         made = {name: column.outcomes() for name, column in columns.items()}
         return made | {"correct": replace(made["correct"], texts=texts)}
@@ -187,16 +201,14 @@ def _gain(sss: Outcomes, chance: float) -> Outcomes:
     return Outcomes(1 - sss.values / chance)
 
 
-def _ignored(sample: Sample) -> Mask | None:
+def _ignored(sample: Sample, frame: Frame) -> Mask | None:
+    """Pixels that nobody labelled, and those that the model was not shown."""
     masks: list[Callable[[int, int], Mask]] = [region.mask for region in sample.regions if region.role == IGNORE]
-    return masks[0](*sample.size) if masks else None
-
-
-def _outside(mask: Mask, ignored: Mask | None) -> float:
-    """SSS of a uniform map: the share of the counted pixels that lie outside."""
-    counted = mask.size - (0 if ignored is None else int(np.count_nonzero(ignored)))
-    inside = np.count_nonzero(mask if ignored is None else mask & ~ignored)
-    return float(1 - inside / counted)
+    ignored = masks[0](*sample.size) if masks else None
+    if frame == WHOLE:
+        return ignored
+    hidden = over_image(np.ones((1, 1), dtype=np.bool_), frame, sample.size) == 0
+    return hidden if ignored is None else hidden | ignored
 
 
 def _hopeless(mask: Mask, ignored: Mask | None, choice: Choice) -> str | None:
