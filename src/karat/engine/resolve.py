@@ -48,7 +48,9 @@ def resolve(spec: Spec) -> Parts:
     [protocol] = _built("protocol", [spec.protocol], faults) or [None]
     models = _built("model", spec.models, faults)
     datasets = _built("dataset", spec.datasets, faults)
-    explainers = _built("explainer", spec.explainers, faults)
+    controls = protocol.controls if plays(protocol, HasControls) else ()
+    given = controls if isinstance(controls, Mapping) else {name: {} for name in controls}
+    explainers = _built("explainer", [_as_control(component, given) for component in spec.explainers], faults)
     if spec.absence and not faults:
         explainers = _built("explainer", _over_absences(spec, explainers, faults), faults)
     if not faults:
@@ -57,10 +59,14 @@ def resolve(spec: Spec) -> Parts:
     if faults:
         raise Faults(spec.name, faults)
     named = {component.name for component in spec.explainers}
-    controls = protocol.controls if plays(protocol, HasControls) else ()
-    given = controls if isinstance(controls, Mapping) else {name: {} for name in controls}
     explainers += [build("explainer", name, dict(given[name])) for name in given if name not in named]
     return Parts(protocol, models, datasets, explainers)
+
+
+def _as_control(component: Component, controls: Mapping[str, Mapping[str, Any]]) -> Component:
+    """A control of the protocol that a spec names without parameters has those it has there."""
+    own = controls.get(component.name)
+    return component if not own or component.parameters else component.model_copy(update=dict(own))
 
 
 def _over_absences(spec: Spec, explainers: Sequence[object], faults: list[str]) -> list[Component]:

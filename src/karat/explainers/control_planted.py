@@ -85,11 +85,16 @@ def patch_game(session: Session, i: int) -> ModelGame:
     return session.game(i, visual=sample.patch_labels, text=None, absence=absence, target=str(sample.answer))
 
 
-def patch_shapley(session: Session, positions: Sequence[int], effort: Effort) -> dict[int, PooledEstimate]:
-    """Shapley values (D,) of the patches of some of the samples, all asked for together; once a session."""
-    truths: dict[int, PooledEstimate] = session.memo(("planted/shapley", effort), dict)
+def patch_shapley(
+    session: Session, positions: Sequence[int], effort: Effort, draw: str = "planted"
+) -> dict[int, PooledEstimate]:
+    """Shapley values (D,) of the patches of some of the samples, all asked for together; once a session.
+
+    Another `draw` has random streams of its own: an independent estimate of the same values.
+    """
+    truths: dict[int, PooledEstimate] = session.memo((f"{draw}/shapley", effort), dict)
     games = {i: patch_game(session, i) for i in positions if i not in truths}
-    streams = {i: partial(_stream, session, i, effort.method) for i in games}
+    streams = {i: partial(_stream, session, i, f"{draw}/{effort.method}") for i in games}
     questions = [(game, pooled_shapley(game.n, effort, streams[i])) for i, game in games.items()]
     truths.update(zip(games, session.ask(questions), strict=True))
     return {i: truths[i] for i in positions}
@@ -104,5 +109,5 @@ def patch_deletion(session: Session, positions: Sequence[int]) -> dict[int, Valu
     return {i: values[0] - values[1:] for i, values in zip(positions, session.evaluate(requests), strict=True)}
 
 
-def _stream(session: Session, i: int, method: str, trial: int) -> np.random.Generator:
-    return session.rng(i, f"planted/{method}/{trial}")
+def _stream(session: Session, i: int, name: str, trial: int) -> np.random.Generator:
+    return session.rng(i, f"{name}/{trial}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
 import numpy as np
@@ -33,6 +33,14 @@ class Effort:
     budget: Annotated[int, Ge(1)] = 512
     trials: Annotated[int, Ge(1)] = 5
     error: Annotated[float, Ge(0)] = 0.01
+
+    def times(self, factor: int) -> Effort:
+        """So many times the passes, for an error that is smaller by its root.
+
+        >>> Effort(budget=100, error=0.02).times(4)
+        Effort(method='regression', budget=400, trials=5, error=0.01)
+        """
+        return replace(self, budget=factor * self.budget, error=self.error / factor**0.5)
 
 
 @dataclass(frozen=True, eq=False)

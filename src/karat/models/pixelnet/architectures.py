@@ -14,7 +14,7 @@ The paper's customised ViT-C and SwinT-C are described in a supplement that is n
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from karat.kernel.errors import BadInput, ExtraMissing, UnknownName
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from torch import nn
 
 SMALL_IMAGE = 64  # up to here a stem that halves the image twice would leave too little of it
-TRANSFORMERS = ("vit", "swin")
 
 
 def _vgg(side: int, classes: int, small: bool) -> Any:
@@ -104,10 +103,15 @@ _BUILDERS: dict[str, Callable[[int, int], Any]] = {
     "swin-small": lambda side, classes: _swin(side, classes, small=True),
 }
 ARCHITECTURES = tuple(_BUILDERS)
+Network = Literal["VGG", "ResNet", "ViT", "SwinT"]
+NETWORKS: dict[str, Network] = {  # the paper's kind of each
+    "vgg16": "VGG", "vgg-small": "VGG", "resnet18": "ResNet", "resnet50": "ResNet", "resnet20": "ResNet",
+    "resnet-small": "ResNet", "vit": "ViT", "vit-small": "ViT", "swin": "SwinT", "swin-small": "SwinT",
+}  # fmt: skip
 
 
 def is_transformer(architecture: str) -> bool:
-    return architecture.startswith(TRANSFORMERS)
+    return NETWORKS[architecture] in ("ViT", "SwinT")
 
 
 def build_network(architecture: str, side: int, classes: int) -> nn.Module:

@@ -43,14 +43,20 @@ class PixelNet:
 
     @property
     def facts(self) -> dict[str, Scalar]:
+        from karat.models.pixelnet.architectures import NETWORKS
         from karat.models.pixelnet.files import read_facts
 
         facts = read_facts(self.path)
+        data = facts.recipe.get("data", {})
         return {
             "family": "pixelnet",
             "variant": self.variant if self.weights is None else None,
             "architecture": facts.architecture,
+            "network": NETWORKS[facts.architecture],
             "deleted": float(facts.recipe.get("deleted", 0.0)),  # share of training images with a cell taken out
+            "images": Path(str(data["source"])).stem if data else None,
+            "seed": facts.recipe.get("seed"),
+            "shortcut_seed": data.get("seed"),
             "weights": self.weights,
         }
 

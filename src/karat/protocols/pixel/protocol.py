@@ -11,7 +11,7 @@ import numpy as np
 from annotated_types import Ge, Le, MinLen
 
 from karat.datasets.shortcut.sample import ShortcutSample, shortcut_samples
-from karat.explainers.control_planted import patch_shapley
+from karat.explainers.control_planted import PlantedShapley, PlantedSingleDeletion, patch_shapley
 from karat.kernel.attribution import Attribution, resize_maps
 from karat.kernel.card import Card
 from karat.kernel.finding import Finding
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 NOT_DOMINANT = "the shortcut does not decide this image (pixelrules2024 Eq. 1)"
 NO_MAP = "the method defines no map"
+TRUTH, SINGLE = PlantedShapley.card.name, PlantedSingleDeletion.card.name
 ZOOM = 3  # pixels around the patch that a close-up shows
 
 _DOMINANT = Card(
@@ -40,6 +41,10 @@ _DOMINANT = Card(
 )  # fmt: skip
 _HIT = dataclasses.replace(Hit.card, name="hit", summary="whether the most important pixel lies in the patch (HA)")
 _WIOU = dataclasses.replace(WeightedIoU.card, name="weighted_iou", summary="overlap of its top pixels with the truth's")
+_CEILING = Card(
+    "ceiling", "WIoU of a truth of several times the effort and fresh draws: what the exact truth would score", "metric",
+    range=(0.0, 1.0), citation="after pixelrules2024 Eq. 3", departures="not in the paper: its truth is noisy too",
+)  # fmt: skip
 _DELETION = Card(
     "deletion", "accuracy while its first D pixels are put back to clean, one by one; area under the curve", "metric",
     direction="lower", range=(0.0, 1.0), floor="no pixel of the patch among the first D: 1",
@@ -65,24 +70,32 @@ _SDS = Card(
 class Pixel:
     """Scores maps on samples of dataset `shortcut`, where the shortcut decides: `threshold` is T of Eq. 1.
 
-    `effort` says how the truth is found. `top` most important pixels decide HA. `related` adds IDS and SDS, the
-    protocols of table 5, on the same images.
+    `effort` says how the truth is found; `control/planted_shapley` is that very truth. It is an estimate: a second one
+    of `ceiling` times the effort, with draws of its own, says what WIoU a perfect explainer would have (0 leaves this
+    out; it costs that many times the passes of the truth). `top` most important pixels decide HA. `related` adds IDS
+    and SDS, the protocols of table 5, on the same images.
     """
 
     threshold: Annotated[float, Ge(0), Le(1)] = 0.9
     effort: Effort = field(default_factory=Effort)
+    ceiling: Annotated[int, Ge(0)] = 4
     top: Annotated[int, Ge(1)] = 1
     ks: Annotated[tuple[Annotated[int, Ge(1)], ...], MinLen(1)] = KS
     weights: Annotated[tuple[Annotated[float, Ge(0)], ...], MinLen(1)] = WEIGHTS
     related: bool = True
     card: ClassVar[Card] = Card(
-        "pixel", "does it rank the very pixels that decided, against Shapley ground truth?", "protocol", version=2,
+        "pixel", "does it rank the very pixels that decided, against Shapley ground truth?", "protocol", version=3,
         citation="pixelrules2024", paper="004",
     )  # fmt: skip
 
     @property
+    def controls(self) -> Mapping[str, Mapping[str, Any]]:
+        """The truth itself, at the effort it is found with, and the baseline that takes pixels for independent."""
+        return {TRUTH: {"effort": dataclasses.asdict(self.effort)}, SINGLE: {}}
+
+    @property
     def scores(self) -> tuple[Card, ...]:
-        own = (_WIOU, _HIT, _DELETION, _ADDITION, _DOMINANT)
+        own = (_WIOU, *((_CEILING,) if self.ceiling else ()), _HIT, _DELETION, _ADDITION, _DOMINANT)
         return (*own, _IDS, _SDS) if self.related else own
 
     def findings(self, run: Run) -> list[Finding]:
@@ -150,6 +163,10 @@ class Pixel:
             "weighted_iou": dataclasses.replace(overlap, details=_stacked(about)),
             "hit": dataclasses.replace(score_maps(Hit(self.top), stacked, masks), details=_stacked(zoomed)),
         }
+        if self.ceiling:
+            finer = patch_shapley(session, chosen, self.effort.times(self.ceiling), draw="planted again")
+            exact = np.stack([samples[i].patch_map(finer[i].values) for i in chosen])
+            parts["ceiling"] = score_maps(WeightedIoU(self.ks, self.weights), exact, phi)  # type: ignore[arg-type]  # as above
         deleted, added = curves(session, chosen, stacked)
         for name, curve in (("deletion", deleted), ("addition", added)):
             area = np.trapezoid(curve, axis=1) / (curve.shape[1] - 1)
