@@ -29,6 +29,7 @@ from karat.results.store import Store
 DETAILS = {
     "synergy": ("f_syn", "sii"),
     "pixel": ("dominant",),
+    "semantic": ("sss", "correct"),
     "compass": ("compass/direction_error", "centre_advantage", "turn_penalty"),
 }  # what `karat paper` needs beside the scores
 MANY = 200_000  # values of one metric

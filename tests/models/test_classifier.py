@@ -80,7 +80,7 @@ def test_timm_vit_layout_and_capabilities() -> None:
     assert classifier(swin).layout(model.encode(samples())).grid is None
     config = timm.data.resolve_model_data_config(module)
     assert classifier(module).transform == Preprocessing(
-        config["input_size"][1:], config["mean"], config["std"], config["interpolation"]
+        config["input_size"][1:], config["mean"], config["std"], config["interpolation"], squash=False
     )
 
 
@@ -145,7 +145,10 @@ def test_recipes_promise_what_their_models_offer() -> None:
 
 def test_every_library_shows_images_as_it_trained() -> None:
     squeezed = ClassifierRecipe("torchvision:inception_v3")
-    assert squeezed.sees() == "the whole image at 299×299 (bilinear), mean 0.485, 0.456, 0.406, std 0.229, 0.224, 0.225"
+    assert (
+        squeezed.sees()
+        == "the middle of the image at 299×299 (bilinear), mean 0.485, 0.456, 0.406, std 0.229, 0.224, 0.225"
+    )
     assert "(bicubic)" in ClassifierRecipe("torchvision:swin_t").sees()
     assert "mean 0.5, 0.5, 0.5" in ClassifierRecipe("tf_efficientnet_lite0").sees()
     loaded = ClassifierRecipe("torchvision:squeezenet1_1", classes=2, size=64).load().transform

@@ -89,10 +89,12 @@ class ClassifierRecipe:
         if self.architecture.startswith("transformers:"):
             from karat.models.hub import describe_preprocessing
 
-            return f"{describe_preprocessing(self.architecture[13:])}; here always all of its shorter side"
+            return f"{describe_preprocessing(self.architecture[13:])}; here always all of the shorter side"
         used = self._changed(self._published())
         mean, std = ", ".join(f"{m:g}" for m in used.mean), ", ".join(f"{s:g}" for s in used.std)
-        return f"the middle of the image at {used.size[0]}×{used.size[1]} ({used.interpolation}), mean {mean}, std {std}"
+        return (
+            f"the middle of the image at {used.size[0]}×{used.size[1]} ({used.interpolation}), mean {mean}, std {std}"
+        )
 
     def load(self) -> Classifier:
         module, published = self._module()
@@ -178,8 +180,9 @@ def _of_torchvision(name: str) -> Preprocessing:
 
 
 def _of_processor(processor: Any) -> Preprocessing:
-    """Size and normalisation of an image processor of transformers; all of the shorter side is shown."""
+    """Size and normalisation of an image processor of transformers. One that goes by the shorter side keeps the
+    proportions, one that squeezes images into its size does so here."""
     size = processor.size
     side = size.get("height") or size.get("shortest_edge")
-    width = size.get("width") or side
-    return Preprocessing((side, width), tuple(processor.image_mean), tuple(processor.image_std), "bilinear", squash=False)
+    shape, mean, std = (side, size.get("width") or side), tuple(processor.image_mean), tuple(processor.image_std)
+    return Preprocessing(shape, mean, std, "bilinear", squash=not size.get("shortest_edge"))

@@ -21,12 +21,15 @@ def papers() -> dict[str, str]:
 
 
 def paper(number: str, *runs: str | Path | Run) -> Comparison:
-    """The paper's claims judged by runs of its protocol, read as one, or by the one recorded with Karat."""
+    """The paper's claims judged by runs of its protocol, read as one, or by the one recorded with Karat.
+
+    `recorded:NAME` stands for another run that is recorded with Karat, as `recorded:semantic_predicted`.
+    """
     known = papers()
     if number not in known:
         raise UnknownName("paper", number, known)
     protocol = known[number]
-    shown = [run if isinstance(run, Run) else load_run(run) for run in runs or (recorded(protocol),)]
+    shown = [run if isinstance(run, Run) else load_run(_path(run)) for run in runs or (recorded(protocol),)]
     for run in shown:
         if (ran := run.spec["protocol"]["name"]) != protocol:
             raise BadInput(
@@ -42,6 +45,11 @@ def protocol_of(run: Run) -> Any:
     """The protocol of a run, as its spec sets it up."""
     parameters = dict(run.spec["protocol"])
     return build("protocol", parameters.pop("name"), parameters)
+
+
+def _path(run: str | Path) -> str | Path:
+    kind, colon, name = str(run).partition(":")
+    return recorded(name) if colon and kind == "recorded" else run
 
 
 def recorded(protocol: str) -> Path:

@@ -36,7 +36,7 @@ def test_check_says_how_each_model_is_normalised_and_what_to_fetch(
     monkeypatch.setattr("huggingface_hub.try_to_load_from_cache", lambda *_: None)
     check(written(tmp_path))
     said = capsys.readouterr().out
-    assert "resnet10t sees the whole image at 176×176 (bicubic), mean 0.485, 0.456, 0.406" in said
+    assert "resnet10t sees the middle of the image at 176×176 (bicubic), mean 0.485, 0.456, 0.406" in said
     assert "to fetch: deit-tiny: https://huggingface.co/timm/deit_tiny_patch16_224.fb_in1k" in said
     assert f"into {tmp_path}/weights/deit-tiny/" in said
     assert said.strip().endswith("is sound.")
@@ -48,7 +48,7 @@ def test_check_of_one_model_says_it_too(tmp_path: Path, capsys: pytest.CaptureFi
         model="classifier", image=tmp_path / "red.png", picture=tmp_path / "grid.png",
         settings=["architecture=torchvision:squeezenet1_1", "classes=3"],
     )  # fmt: skip
-    assert "the whole image at 224×224 (bilinear), mean 0.485, 0.456, 0.406" in capsys.readouterr().out
+    assert "the middle of the image at 224×224 (bilinear), mean 0.485, 0.456, 0.406" in capsys.readouterr().out
 
 
 def test_check_answers_a_wrong_layout_with_the_tree(tmp_path: Path) -> None:

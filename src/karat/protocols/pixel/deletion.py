@@ -35,7 +35,6 @@ _SD = Card(
     direction="higher", range=(0.0, 1.0), citation="Hesse et al. 2023, FunnyBirds",
     departures="objects of the grid world are the parts, an empty cell is what their removal leaves; no dilation",
 )  # fmt: skip
-TITLES = {"sd": "SD (objects)", "ids": "IDS", "sds": "SDS"}
 ABOUT = (
     "SD takes one object out at a time and asks whether the map knew how much that costs, as FunnyBirds does with the "
     "parts of a bird; SDS does the same with cells of a 4×4 grid (IDSDS on a model trained with such cells), and IDS "
@@ -63,11 +62,11 @@ class Deletion:
 
     def findings(self, run: Run) -> list[Finding]:
         """Places of the explainers under each of the scores, and Kendall's tau between the scores."""
-        from karat.protocols.pixel.frames import Scored
-        from karat.protocols.pixel.rankings import rankings
+        from karat.protocols.pixel.analysis import Scored
+        from karat.protocols.pixel.findings import rankings
 
         scored = Scored(run)
-        return [] if scored.rows.empty else rankings(scored, scored.models, TITLES, ABOUT)
+        return [] if scored.rows.empty else rankings(scored, scored.models, ("sd", "ids", "sds"), ABOUT)
 
     def score(self, session: Session, attributions: Sequence[Attribution]) -> Mapping[str, Outcomes]:
         drawn = [i for i, each in enumerate(attributions) if each.visual is not None]

@@ -6,7 +6,7 @@ import numpy as np
 
 from karat.kernel.finding import Figure, Finding, Series
 from karat.kernel.typing import Map
-from karat.protocols.pixel.frames import TRUTH, Scored, base, is_method, paper_name
+from karat.protocols.pixel.analysis import Scored
 
 MARK = "■"
 ABOUT = (
@@ -18,22 +18,25 @@ ABOUT = (
 
 def gallery(scored: Scored) -> list[Finding]:
     """Close-ups of the image whose truth is known best for the size of its values."""
-    maps = scored.run.details("hit").complete("patch")
+    kept = scored.run.details("hit")
+    maps = kept.complete("patch") if kept.arrays else kept
     keys = maps.keys
-    found = []
-    for model in scored.judged:
+    shown = []
+    for model in (one.label for one in scored.judged):
         truths = scored.truths(model)
+        if not len(truths) or not len(maps):
+            continue
         values, errors = truths.arrays["shapley"], truths.arrays["standard_error"]
         best = int(np.argmax(values.std(axis=1) / np.maximum(truths.arrays["error"], 1e-6)))
         chosen = truths.keys.iloc[best]
         figures = []
-        for name in scored.explainers(model):
-            mine = (keys["model"] == model) & (keys["explainer"] == name) & (keys["sample"] == chosen["sample"])
-            if mine.any() and (is_method(name) or base(name) == TRUTH):
+        for one in scored.explainers(model):
+            mine = (keys["model"] == model) & (keys["explainer"] == one.label) & (keys["sample"] == chosen["sample"])
+            if mine.any() and (one.is_truth or not one.is_control):
                 at = int(np.flatnonzero(mine)[0])
-                figures.append(_close_up(paper_name(name), maps.arrays["close_up"][at], maps.arrays["patch"][at]))
+                figures.append(_close_up(one.short, maps.arrays["close_up"][at], maps.arrays["patch"][at]))
         rows = tuple((k, float(values[best, k]), float(errors[best, k])) for k in range(values.shape[1]))
-        found.append(
+        shown.append(
             Finding(
                 title=f"Close-ups of image {chosen['sample']}, {model}",
                 about=ABOUT,
@@ -44,7 +47,7 @@ def gallery(scored: Scored) -> list[Finding]:
                 figures=tuple(figures),
             )
         )
-    return found
+    return shown
 
 
 def _close_up(name: str, grid: Map, patch: np.ndarray[tuple[int], np.dtype[np.float64]]) -> Figure:

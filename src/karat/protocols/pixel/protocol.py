@@ -42,7 +42,7 @@ _DOMINANT = Card(
 _HIT = dataclasses.replace(Hit.card, name="hit", summary="whether the most important pixel lies in the patch (HA)")
 _WIOU = dataclasses.replace(WeightedIoU.card, name="weighted_iou", summary="overlap of its top pixels with the truth's")
 _CEILING = Card(
-    "ceiling", "WIoU of a truth of several times the effort and fresh draws: what the exact truth would score", "metric",
+    "ceiling", "WIoU of a truth of several times the effort: what a perfect explainer would score", "metric",
     range=(0.0, 1.0), citation="after pixelrules2024 Eq. 3", departures="not in the paper: its truth is noisy too",
 )  # fmt: skip
 _DELETION = Card(
@@ -106,9 +106,9 @@ class Pixel:
 
     def paper(self, run: Run) -> Comparison:
         """The paper's claims beside this run."""
-        from karat.protocols.pixel.paper import comparison
+        from karat.protocols.pixel.claims import compare
 
-        return comparison(run)
+        return compare(run)
 
     def score(self, session: Session, attributions: Sequence[Attribution]) -> Mapping[str, Outcomes]:
         samples = shortcut_samples(session.samples)

@@ -34,7 +34,7 @@ def chances(mask: Mask, ignored: Mask | None = None) -> tuple[float, float]:
     counted = np.ones_like(mask) if ignored is None else ~ignored
     inside = mask & counted
     uniform = 1 - np.count_nonzero(inside) / np.count_nonzero(counted)
-    covered = blob_cover(mask.shape, np.count_nonzero(inside))
+    covered = blob_cover(mask.shape, int(np.count_nonzero(inside)))
     return float(uniform), float(1 - covered[inside].sum() / covered[counted].sum())
 
 

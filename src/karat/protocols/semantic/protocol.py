@@ -127,9 +127,7 @@ class Semantic:
                     columns[name].leave_out(i, why)
                 continue
             assert attribution.visual is not None
-            chance, blob = session.memo(
-                ("semantic/chance", self.region, self.roles, i, choice.label), lambda: chances(mask, ignored)
-            )
+            chance, blob = chances(mask, ignored)
             columns["outside"].score(i, chance)
             columns["blob"].score(i, blob)
             if broken := attribution.problem("visual"):

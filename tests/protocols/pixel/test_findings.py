@@ -1,15 +1,16 @@
 """The paper's tables, figures and claims, from a small run of a shipped classifier."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
+from karat.engine.resolve import resolve
 from karat.engine.run import run as carry_out
 from karat.kernel.spec import Spec
 from karat.protocols.common.published import load
 from karat.protocols.paper import paper
-from karat.protocols.pixel.frames import Scored, paper_name
+from karat.protocols.pixel.analysis import TRUTH, Scored
 from karat.protocols.pixel.gallery import MARK
-from karat.protocols.pixel.tables import identical
 from karat.statistics import proportion
 
 EFFORT = {"budget": 160, "trials": 2, "error": 0.1}
@@ -22,8 +23,6 @@ def finished(tmp_path_factory):
         "models": ["pixelnet.cnn"],
         "datasets": [{"name": "shortcut", "n": 10}],
         "explainers": [
-            {"name": "control/planted_shapley", "effort": EFFORT},
-            "control/planted_deletion",
             "control/random",
             "gradient/gradient",
             "gradient/input_x_gradient",
@@ -51,6 +50,9 @@ def test_every_table_and_figure_is_there(finished):
     assert deletion["Ours"][0] == 1.0
     assert deletion["Ours"][-1] < 0.2 < deletion["control/random"][-1]
     ours = next(row for row in board.rows if row[1] == "Ours")
+    ceiling = Scored(finished).ceiling("pixelnet.cnn").value
+    assert 0.5 < ceiling < 1  # so little effort leaves a noisy truth
+    assert ours[9] == pytest.approx(1 / ceiling)  # not cut at 1
     np.testing.assert_allclose([ours[3], ours[5], ours[6], ours[8]], 1.0)
     np.testing.assert_allclose([ours[4], ours[7]], proportion([1] * ours[-1]).low)  # eight of eight may be 63 %
     assert len(places.rows) == 3
@@ -70,9 +72,7 @@ def test_the_truth_of_the_shipped_classifier_deletes_fastest(finished):
     scored = Scored(finished)
     for metric, sign in (("deletion", 1), ("addition", -1)):
         for name in ("control/random", "cam/gradcam", "gradient/input_x_gradient"):
-            truth = "control/planted_shapley"
-            [ours] = [e for e in scored.explainers("pixelnet.cnn") if e.startswith(truth)]
-            gap = scored.difference("pixelnet.cnn", metric, name, ours)
+            gap = scored.difference("pixelnet.cnn", metric, name, scored.truth("pixelnet.cnn"))
             assert sign * gap.value > 0
     lines = [line for finding in finished.findings() for line in finding.sentences if "the truth's" in line]
     assert len(lines) == 2
@@ -99,14 +99,17 @@ def test_claims_are_judged_and_tables_set_side_by_side(finished):
         "pixelnet.cnn",
         "ResNet",
         23.72,
-        100 * Scored(finished).accuracy("pixelnet.cnn")[:, 0].mean(),
+        100 * Scored(finished).accuracy("pixelnet.cnn").clean,
     )
     assert [row[0] for row in five.rows] == ["Gradient", "IxG", "Grad-CAM"]
     assert five.columns[:5] == ("method", "pixel published", "pixel ours", "IDS ours", "SDS ours")
     row = next(row for row in three.rows if row[1] == "Gradient")
-    assert row[2] == 0.835
-    assert row[3] == pytest.approx(Scored(finished).mean("pixelnet.cnn", "deletion", "gradient/gradient").value)
-    assert next(row for row in four.rows if row[1] == "LIME")[3] is None
+    assert row[2:4] == ("gradient/gradient", 0.835)
+    assert row[4] == pytest.approx(Scored(finished).mean("pixelnet.cnn", "deletion", "gradient/gradient").value)
+    assert next(row for row in four.rows if row[1] == "LIME")[2:5] == (None, 4.29, None)
+    cam = next(row for row in four.rows if row[2] == "cam/gradcam")
+    assert cam[3] == 59.93  # both in per cent
+    assert cam[4] == pytest.approx(100 * Scored(finished).mean("pixelnet.cnn", "hit", "cam/gradcam").value)
     assert "DeepLift" in three.about
 
 
@@ -128,18 +131,29 @@ def test_what_the_paper_printed_is_whole_and_its_twins_are_flagged():
 
 def test_explainers_with_the_same_curves_are_named(finished):
     scored = Scored(finished)
-    assert identical(scored, "pixelnet.cnn") == []
+    assert scored.identical("pixelnet.cnn") == []
     rows = scored.rows
-    copy = rows[rows["explainer"] == "cam/gradcam"].assign(explainer="gradient/deeplift")
-    import pandas as pd
-
+    other = rows["explainer"] == "gradient/input_x_gradient"
+    copy = rows[rows["explainer"] == "cam/gradcam"].assign(explainer="gradient/input_x_gradient")
     doubled = Scored(finished)
-    doubled.__dict__["rows"] = pd.concat([rows, copy], ignore_index=True)
-    assert identical(doubled, "pixelnet.cnn") == [("Grad-CAM", "DeepLift")]
+    doubled.__dict__["rows"] = pd.concat([rows[~other], copy], ignore_index=True)
+    [twins] = doubled.identical("pixelnet.cnn")
+    assert [one.short for one in twins] == ["IxG", "Grad-CAM"]
     floor = {"deletion": 1.0, "addition": 0.0}
-    missed = doubled.rows["explainer"].isin(["cam/gradcam", "gradient/deeplift"]) & doubled.rows["value"].notna()
+    missed = doubled.rows["explainer"].isin([one.label for one in twins]) & doubled.rows["value"].notna()
     value = doubled.rows["metric"].map(floor).fillna(doubled.rows["value"])
     missing = Scored(finished)
     missing.__dict__["rows"] = doubled.rows.assign(value=doubled.rows["value"].where(~missed, value))
-    assert identical(missing, "pixelnet.cnn") == []  # both miss every patch: that they agree says nothing
-    assert paper_name("gradient/gradient(channels=max)") == "Gradient"
+    assert missing.identical("pixelnet.cnn") == []  # both miss every patch: that they agree says nothing
+
+
+def test_the_truth_is_that_of_the_protocol_whatever_its_effort(finished):
+    """Named without parameters or not at all, the control has the protocol's effort: it scores 1."""
+    scored = Scored(finished)
+    assert scored.means("pixelnet.cnn", "weighted_iou")[scored.truth("pixelnet.cnn")] == pytest.approx(1)
+    spec = {"protocol": {"name": "pixel", "effort": EFFORT}, "models": ["pixelnet.cnn"], "datasets": ["shortcut"]}
+    named = resolve(Spec.parse({**spec, "explainers": [TRUTH, "cam/gradcam"]})).explainers
+    unnamed = resolve(Spec.parse({**spec, "explainers": ["cam/gradcam"]})).explainers
+    own = resolve(Spec.parse({**spec, "explainers": [{"name": TRUTH, "effort": {"budget": 999}}]})).explainers
+    truths = [[one for one in parts if one.card.name == TRUTH] for parts in (named, unnamed, own)]
+    assert [[one.effort.budget for one in parts] for parts in truths] == [[160], [160], [999]]

@@ -1,7 +1,8 @@
 """What `karat paper 004` says when no run is named: the runs on CIFAR-10 and on the grid that ship with Karat."""
 
-from karat.protocols.paper import paper, recorded
 from karat.protocols.pixel.frames import Scored
+
+from karat.protocols.paper import paper, recorded
 from karat.results.run import load_run
 
 RESNET, CLEAN = "pixelnet@cifar10_resnet_small", "pixelnet@cifar10_resnet20_clean"
