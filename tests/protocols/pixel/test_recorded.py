@@ -1,6 +1,6 @@
 """What `karat paper 004` says when no run is named: the runs on CIFAR-10 and on the grid that ship with Karat."""
 
-from karat.protocols.pixel.frames import Scored
+from karat.protocols.pixel.analysis import Scored
 
 from karat.protocols.paper import paper, recorded
 from karat.results.run import load_run
@@ -31,4 +31,4 @@ def test_the_truth_of_the_recorded_run_deletes_and_adds_fastest():
     assert means["deletion"].idxmin() == "control/planted_shapley"
     assert means["addition"].idxmax() == "control/planted_shapley"
     assert means["hit"]["control/planted_shapley"] == means["weighted_iou"]["control/planted_shapley"] == 1
-    assert len(scored.accuracy(CLEAN)) == 2000
+    assert scored.accuracy(CLEAN).images == 2000
