@@ -1,8 +1,7 @@
 """What `karat paper 004` says when no run is named: the runs on CIFAR-10 and on the grid that ship with Karat."""
 
-from karat.protocols.pixel.analysis import Scored
-
 from karat.protocols.paper import paper, recorded
+from karat.protocols.pixel.analysis import Scored
 from karat.results.run import load_run
 
 RESNET, CLEAN = "pixelnet@cifar10_resnet_small", "pixelnet@cifar10_resnet20_clean"
