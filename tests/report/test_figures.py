@@ -17,7 +17,7 @@ CARDS = "document.querySelectorAll('.card').length > 3"
 
 
 def test_heatmaps_have_the_colours_of_their_values(browser: Browser, demo: Path) -> None:
-    browser.open(demo, "samples", CARDS)
+    browser.open(demo, "samples?layout=one", CARDS)
     checked = browser.run("""(async () => {
       const maps = (await KARAT.need((await KARAT.need('items')).maps[0]))[0];
       const names = KARAT.core.browser.explainers;
@@ -84,7 +84,7 @@ def test_colour_maps_are_even_and_rise(browser: Browser, demo: Path) -> None:
 
 
 def test_the_pointer_reads_every_map_at_once(browser: Browser, demo: Path) -> None:
-    browser.open(demo, "samples", CARDS)
+    browser.open(demo, "samples?layout=one", CARDS)
     browser.run("""(() => {
       const stage = document.querySelector('.card .stage');
       const box = stage.getBoundingClientRect();
@@ -97,7 +97,7 @@ def test_the_pointer_reads_every_map_at_once(browser: Browser, demo: Path) -> No
 
 
 def test_zoom_magnifies_all_maps_around_the_chosen_place_and_reads_the_same_value(browser: Browser, demo: Path) -> None:
-    browser.open(demo, "samples", CARDS)
+    browser.open(demo, "samples?layout=one", CARDS)
     point = """((x, y) => {
       const stage = document.querySelectorAll('.card .stage')[1];
       const box = stage.getBoundingClientRect();

@@ -147,7 +147,7 @@ def test_a_figures_numbers_are_saved_too(browser: Browser, demo: Path) -> None:
 
 
 def test_curves_lie_under_their_map_and_are_read_together(browser: Browser, demo: Path) -> None:
-    browser.open(demo, "samples", "document.querySelectorAll('.curves').length")
+    browser.open(demo, "samples?layout=one", "document.querySelectorAll('.curves').length")
     assert browser.run("document.querySelectorAll('.curves').length") == 6
     assert browser.run("document.querySelector('.curvenames').textContent") == "insertion deletion "
     browser.run("""(() => {

@@ -90,13 +90,13 @@ def test_an_open_page_shows_itself_anew_where_it_is(browser: Browser, tmp_path: 
     """Same place, new rows, and the policy that the server sends stops nothing that the page needs."""
     run = make_run(tmp_path / "run", n=8, shard_size=4, unfinished=True)
     with served([run], port=0) as (address, pages):
-        browser.open(address, "samples?model=twin.pure", "document.querySelectorAll('.card').length > 3")
+        browser.open(address, "samples?layout=one&model=twin.pure", "document.querySelectorAll('.card').length > 3")
         browser.until("document.querySelector('.live').textContent === 'Running: 18 of 24 cells'")
         browser.run("window.mine = true")
         make_run(tmp_path / "run", n=8, shard_size=4)
         pages.refresh()
         browser.until("window.mine === undefined && document.querySelector('.live')?.textContent === 'Complete'", 30)
-        assert browser.run("location.hash").startswith("#samples?model=twin.pure")
+        assert browser.run("location.hash").startswith("#samples?layout=one&model=twin.pure")
         browser.until("document.querySelectorAll('.card').length > 3")
         browser.call("Page.navigate", url="about:blank")  # or it would ask a server that has gone
 

@@ -36,7 +36,8 @@ class Figure:
     scatter. intervals: one row per x, y between low and high (a forest plot). slopes: x are columns (metrics), each
     series a line of ranks through them. grid: x are columns, series are rows, y the cell's value as colour.
     `x` and `y` name what the series' x and y hold, however the figure is turned (an interval's y is its value).
-    `lines` are named reference values: (("noise", 0.5),).
+    `lines` are named reference values: (("noise", 0.5),). `headline`: this figure is the protocol's answer, and the
+    front page shows it (the first of them, where there are several).
     """
 
     title: str
@@ -46,6 +47,7 @@ class Figure:
     series: tuple[Series, ...]
     note: str = ""
     lines: tuple[tuple[str, float], ...] = ()
+    headline: bool = False
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(FigureKind):
@@ -58,7 +60,10 @@ class Figure:
             for one in data["series"]
         )
         lines = tuple((str(name), float(value)) for name, value in data.get("lines", ()))
-        return Figure(data["title"], data["kind"], data["x"], data["y"], series, data.get("note", ""), lines)
+        return Figure(
+            data["title"], data["kind"], data["x"], data["y"], series, data.get("note", ""), lines,
+            bool(data.get("headline", False)),
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -32,7 +32,8 @@ def cautions(evidence: Evidence, main: Sequence[Board]) -> list[Caution]:
     found = [*_unfinished(evidence), *_failures(evidence), *_refusals(evidence), *_events(evidence)]
     found += [Caution("wrong", text) for one in evidence.findings for text in one.finding.cautions]
     for board in main:
-        found += _controls(board) + _samples(board) + _coverage(board)
+        named = replace(board, metric=replace(board.metric, protocol=evidence.plain[board.metric.protocol]))
+        found += _controls(named) + _samples(named) + _coverage(named)
     return list(dict.fromkeys(found))  # boards of several models may say the same
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -101,6 +102,17 @@ class Evidence:
         """Whether these models are known to reason differently: an average over them would describe none of them."""
         known = {model: facts.get("mechanism") for run in self.runs for model, facts in run.parts["model"].items()}
         return len({known.get(model) for model in models}) > 1
+
+    @cached_property
+    def plain(self) -> dict[str, str]:
+        """Protocol → what headings call it: its registered name without parameters, where that tells them apart."""
+        names = {}
+        for k, (run, _) in enumerate(self.rows.owners.texts):
+            shown = self.rows.shown[k]
+            plain = str(self.runs[run].spec.get("protocol", {}).get("name", shown))
+            names[shown] = f"{plain} · {self.names[run]}" if " · " in shown else plain
+        alike = [plain for plain in names.values() if list(names.values()).count(plain) > 1]
+        return {shown: shown if plain in alike else plain for shown, plain in names.items()}
 
     def metrics_of(self, protocol: str) -> list[Metric]:
         return [metric for metric in self.metrics if metric.protocol == protocol]

@@ -62,14 +62,15 @@ def verdict_of(evidence: Evidence, protocol: str) -> Said | None:
 
 def _plain(one: Concluded, many: bool) -> dict[str, Any]:
     """A finding as JSON; numbers that JSON does not have become null."""
-    return {**_tidy(one.finding.plain()), "run": one.run if many else ""}
+    return {**tidy(one.finding.plain()), "run": one.run if many else ""}
 
 
-def _tidy(value: Any) -> Any:
+def tidy(value: Any) -> Any:
+    """Plain data with numbers that JSON has."""
     if isinstance(value, dict):
-        return {key: _tidy(part) for key, part in value.items()}
+        return {key: tidy(part) for key, part in value.items()}
     if isinstance(value, list | tuple):
-        return [_tidy(part) for part in value]
+        return [tidy(part) for part in value]
     if isinstance(value, float):
         whole = math.isfinite(value) and value.is_integer() and abs(value) < 2**53
         return int(value) if whole else number(value)

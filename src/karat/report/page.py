@@ -21,6 +21,7 @@ from karat.report.cautions import cautions
 from karat.report.encode import number, packed, to_json
 from karat.report.evidence import Evidence, gather
 from karat.report.findings import verdict_of, write_findings
+from karat.report.front import front
 from karat.report.leaderboards import Board, boards, chief, speaks
 from karat.report.maps import Written
 from karat.report.page_output import Folder, Inside, Sink
@@ -32,8 +33,8 @@ from karat.report.verdict import listed, verdict
 SCRIPTS = (
     "data.js", "dom.js", "format.js", "colour.js", "save.js", "table.js", "sources.js", "chart.js", "plot-bars.js",
     "plot-lines.js", "plot-points.js", "plot-intervals.js", "plot-slopes.js", "plot-grid.js", "plot.js", "figures.js",
-    "address.js", "overview.js", "findings.js", "slices.js", "filter.js", "canvas.js", "detail.js", "viewer.js",
-    "browser.js", "about.js", "main.js", "live.js",
+    "address.js", "overview.js", "front.js", "findings.js", "slices.js", "filter.js", "canvas.js", "detail.js",
+    "matrix.js", "viewer.js", "browser.js", "about.js", "main.js", "live.js",
 )  # fmt: skip
 
 _SHOWN = ("models", "datasets", "seed", "versions", "hardware", "command")  # of a manifest
@@ -67,7 +68,13 @@ def write_page(evidence: Evidence, out: str | Path, single_file: bool, pictures:
     inside = Inside()
     sink: Sink = inside if single_file else folder
     main = _write_boards(evidence, sink)
+    shown = write_samples(evidence, sink, pictures, written)
     core = {
+        "plain": evidence.plain,
+        "front": [front(evidence, name, speaking, shown) for name, speaking in main.items()],
+        "mechanisms": {
+            model: facts.get("mechanism") for run in evidence.runs for model, facts in run.parts["model"].items()
+        },
         "protocols": evidence.protocols,
         "metrics": [vars(metric) for metric in evidence.metrics],
         "controls": sorted(name for name in evidence.explainers if evidence.is_control(name)),
@@ -75,7 +82,7 @@ def write_page(evidence: Evidence, out: str | Path, single_file: bool, pictures:
         "chief": {name: {"metric": first.metric.name, "model": first.model} for name, (first, *_) in main.items()},
         "findings": write_findings(evidence, sink),
         "work": _work(evidence),
-        "browser": write_samples(evidence, sink, pictures, written),
+        "browser": shown.about,
         "about": _about(evidence),
         "colours": colours_of_page(),
     }
@@ -139,6 +146,7 @@ def _verdict(evidence: Evidence, protocol: str, speaking: Sequence[Board]) -> di
     """What the protocol itself concluded, where it did; then what its chief boards say."""
     return {
         "protocol": protocol,
+        "plain": evidence.plain[protocol],
         "question": evidence.protocols[protocol],
         "said": verdict_of(evidence, protocol),
         "boards": [(board.model, verdict(board)) for board in speaking],

@@ -79,8 +79,15 @@ def scene(sample: Sample, sink: Sink) -> dict[str, Any]:
         "words": [list(span) for span in sample.words],
         "phrases": [[*phrase.span, phrase.role] for phrase in sample.phrases],
         "regions": [_region(region) for region in sample.regions],
+        "truth": {name: _truth(sample, name) for name in sample.mechanisms},
         "compass": [_centre(sample, "reference", "anchor"), _centre(sample, "target", "shortcut")],
     }
+
+
+def _truth(sample: Sample, mechanism: str) -> list[list[int]]:
+    """The outline of what a model of that mechanism must use."""
+    truth = sample.truth(mechanism)
+    return [] if truth is None or truth.visual is None else [list(edge) for edge in outline(truth.visual)]
 
 
 def encode_image(pixels: np.ndarray[Any, np.dtype[np.uint8]]) -> tuple[bytes, str]:

@@ -48,8 +48,23 @@ class Items:
         }
 
 
-def write_samples(evidence: Evidence, sink: Sink, pictures: int | None, written: Written) -> dict[str, Any]:
-    """Write all chunks of the browser; returns what its first look needs: names, counts and problems."""
+@dataclass(frozen=True, eq=False)
+class Shown:
+    """What the page holds of its samples: `about` is what the browser's first look needs."""
+
+    about: dict[str, Any]
+    items: Items
+    scenes: list[str | None]  # chunk of every 32 samples
+    maps: Placed
+
+    def scene(self, sample: int) -> tuple[str, int] | None:
+        """Chunk of the picture of a sample, and its place there."""
+        name = self.scenes[sample // _SCENES]
+        return None if name is None else (name, sample % _SCENES)
+
+
+def write_samples(evidence: Evidence, sink: Sink, pictures: int | None, written: Written) -> Shown:
+    """Write all chunks of the browser."""
     items = collect(evidence)
     chosen = _chosen(len(evidence.order), pictures)
     truths, questions, chunks, problems = _write_scenes(evidence, chosen, sink, written)
@@ -63,10 +78,11 @@ def write_samples(evidence: Evidence, sink: Sink, pictures: int | None, written:
         block = slice(start, start + _TEXTS)
         sink.data(f"texts-{k}", {"id": [name for _, name in named[block]], "question": questions[block]})
     sink.data("items", _columns(evidence, items, truths, chunks, placed))
-    return {
+    about = {
         "explainers": list(items.explainers), "items": len(items.sample), "samples": len(named), "scenes": _SCENES,
         "texts": _TEXTS, "problems": problems, "maps": bool((placed.chunk >= 0).any()), "pictures": int(chosen.sum()),
     }  # fmt: skip
+    return Shown(about, items, chunks, placed)
 
 
 def _chosen(samples: int, most: int | None) -> npt.NDArray[np.bool_]:

@@ -102,7 +102,7 @@ def _ladder(trials: Sequence[Trial]) -> Finding:
         figures += [
             Figure(f"The ladder of {ladder} on {model}", "lines", f"share of {ladder}",
                    "from noise (0) to the oracle (1)", tuple(series), note="A metric that works falls from 1 to 0.",
-                   lines=(("noise", 0.0), ("oracle", 1.0)))
+                   lines=(("noise", 0.0), ("oracle", 1.0)), headline=True)
             for model, series in sorted(drawn.items())
         ]  # fmt: skip
     perfect = sum(row[3] == 1 for row in rows)

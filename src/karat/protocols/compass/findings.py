@@ -89,7 +89,7 @@ def _main(table: pd.DataFrame) -> Finding:
             )  # fmt: skip
         lines = (("chance", CHANCE), *((("flat map", flat[0]),) if flat else ()))
         series = _series("DAE", part["explainer"].tolist(), part["dae"].tolist())
-        figures.append(Figure(where, "intervals", "", "degrees", (series,), lines=lines))
+        figures.append(Figure(where, "intervals", "", "degrees", (series,), lines=lines, headline=True))
     return _table(
         "Where does the evidence point?",
         "Degrees between the direction of the evidence, seen from the reference object, and the target (DAE), its "

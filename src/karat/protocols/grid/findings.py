@@ -78,7 +78,7 @@ def verdict_finding(rows: pd.DataFrame, table: Sequence[Verdict], broken: Mappin
         series = Series("directed", *(tuple(group[c]) for c in ("explainer", "directed", "low", "high")))
         figures.append(
             Figure(f"Which way it points: {family}", "intervals", "explainer", "directed verdict", (series,),
-                   lines=(("blind", 0.5),))
+                   lines=(("blind", 0.5),), headline=True)
         )  # fmt: skip
     frame = frame_of(table, Verdict).drop(columns="is_control")
     yield Finding(

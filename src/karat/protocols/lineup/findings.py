@@ -95,8 +95,9 @@ def _pointing(frames: dict[str, pd.DataFrame], habits: pd.DataFrame, scores: pd.
         if name in set(permuted["explainer"])
     )
     figure = Figure(
-        "Who points at the rule?", "intervals", "explainer", "share of right accusations", series, lines=floors
-    )
+        "Who points at the rule?", "intervals", "explainer", "share of right accusations", series, lines=floors,
+        headline=True,
+    )  # fmt: skip
     return Finding(
         "Which rule was it?",
         "Every cue gets the percentile of its mass; the largest is accused. Right is a cue that the model's rule uses "

@@ -70,7 +70,9 @@ def _verdict(scored: Scored) -> Finding:
                 "in more than half of the images for sure."
             )
         series = _forest(model, [one.label for one in ranked], overlaps)
-        figures.append(Figure(f"Weighted IoU, {model}", "intervals", "explainer", "weighted IoU", (series,)))
+        figures.append(
+            Figure(f"Weighted IoU, {model}", "intervals", "explainer", "weighted IoU", (series,), headline=True)
+        )
     return Finding(
         title="Does it rank the very pixels that decided?",
         about="A shortcut of a few pixels decides these images, and the Shapley value of each pixel says how much it "

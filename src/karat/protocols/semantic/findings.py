@@ -77,7 +77,7 @@ def _overview(run: Results, table: pd.DataFrame) -> Finding:
             )
             for r in rows
         ),
-        figures=(Figure("SSS per image", "intervals", "model and explainer", "SSS", (series,)),),
+        figures=(Figure("SSS per image", "intervals", "model and explainer", "SSS", (series,), headline=True),),
         cautions=_signed(run),
     )  # fmt: skip
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -117,7 +118,12 @@ def _verdict(scored: Scored, both: list[Coverage], split: list[Dividend]) -> Fin
         sentences=(*_ranking(scored, fit, both), *_told_apart(scored, split), *_missing(scored, both)),
         columns=columns,
         rows=tuple(rows[i] for i in order),
-        figures=(forest("Effect on F_syn over noise (Fig. 6)", fit.coefficients, f"effect over {scored.reference}"),),
+        figures=(
+            replace(
+                forest("Effect on F_syn over noise (Fig. 6)", fit.coefficients, f"effect over {scored.reference}"),
+                headline=True,
+            ),
+        ),
     )
 
 

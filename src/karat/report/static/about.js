@@ -23,7 +23,7 @@ KARAT.about = (() => {
 
   function scores() {
     const columns = [
-      { title: "Score", key: true, text: (m) => m.name, sort: (m) => m.name }, { title: "Protocol", text: (m) => m.protocol, sort: (m) => m.protocol },
+      { title: "Score", key: true, text: (m) => m.name, sort: (m) => m.name }, { title: "Protocol", text: (m) => KARAT.core.plain[m.protocol], sort: (m) => m.protocol },
       { title: "What it is", text: (m) => m.summary }, { title: "Better", text: (m) => (m.direction === "none" ? "–" : m.direction) },
       { title: "Floor", text: (m) => m.floor }, { title: "Reference", text: (m) => m.ceiling }, { title: "Source", text: (m) => m.citation, cell: (m) => cite(m.citation) }, { title: "Departures", text: (m) => m.departures },
     ];

@@ -77,7 +77,7 @@ KARAT.browser = (() => {
     const protocols = Object.keys(core.protocols);
     search = input("Search", { type: "search", value: state.search ?? "", placeholder: "question or id", "aria-keyshortcuts": "/" }, set("search"));
     const more = [
-      protocols.length > 1 ? pick("Protocol", "protocol", protocols) : null,
+      protocols.length > 1 ? pick("Protocol", "protocol", protocols.map((p) => [p, core.plain[p]])) : null,
       data.item.model.values.length > 1 ? pick("Model", "model", data.item.model.values, "any") : null,
       data.sample.dataset.values.length > 1 ? pick("Dataset", "dataset", data.sample.dataset.values, "any") : null,
       ...metas.map(([key, c]) => pick(key, `meta.${key}`, [...c.values].sort((a, b) => a.localeCompare(b, "en", { numeric: true })), "any")),
@@ -89,7 +89,7 @@ KARAT.browser = (() => {
     summary = el("p", { class: "note", role: "status" });
     inner = el("div", { class: "rows" });
     list = el("div", { class: "list", tabindex: "0", role: "listbox", "aria-label": "Samples", onscroll: rows, onkeydown: arrows }, inner);
-    const reset = el("button", { type: "button", class: "quiet", onclick: () => { state = { ...defaults(), at: current >= 0 ? name(kept[current]) : "" }; KARAT.address.write("samples", state, defaults()); open(state); } }, "Clear");
+    const reset = el("button", { type: "button", class: "quiet", onclick: () => { state = { ...defaults(), layout: state.layout, at: current >= 0 ? name(kept[current]) : "" }; KARAT.address.write("samples", state, defaults()); open(state); } }, "Clear");
     const wide = matchMedia("(min-width: 56rem)").matches;
     page.replaceChildren(title, el("div", { class: "browser" },
       el("section", { class: "side", "aria-label": "Filter and list" },
@@ -133,8 +133,16 @@ KARAT.browser = (() => {
     if (kept[current] !== item) return; // the reader has gone on
     state.at = name(item);
     KARAT.address.write("samples", state, defaults());
-    KARAT.viewer.show(data, item, state, values, current, kept.length, go).catch((error) => KARAT.viewer.nothing(error.message));
+    KARAT.viewer.show(data, item, state, values, current, kept.length, go, link).catch((error) => KARAT.viewer.nothing(error.message));
     if (step) say(`Sample ${current + 1} of ${kept.length}`);
+  }
+
+  /** A cell of the models side by side, and whether they stand so, belong to the address. */
+  function link(cell, layout = state.layout) {
+    const turned = (layout ?? "") !== (state.layout ?? "");
+    Object.assign(state, { cell, layout });
+    KARAT.address.write("samples", state, defaults());
+    if (turned) go(0);
   }
 
   function arrows(event) {

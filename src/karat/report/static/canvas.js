@@ -22,7 +22,7 @@ KARAT.canvas = (() => {
     canvas.getContext("2d").putImageData(pixels, 0, 0);
   }
 
-  function regions(scene, roles) {
+  function regions(scene, roles, mechanism) {
     const [width, height] = scene.size;
     const thick = Math.max(width, height) / 160;
     const drawn = scene.regions.filter((r) => roles.has(r.role)).map((r) => {
@@ -34,6 +34,9 @@ KARAT.canvas = (() => {
       // White under the colour: a line that shows on any heatmap.
       return svg("g", null, title, svg("path", { ...line, stroke: "#fff", "stroke-width": 2.2 * thick }), svg("path", { ...line, stroke: ink, "stroke-width": 1.3 * thick }));
     });
+    // What this very model must use, in gold, whatever else is marked.
+    const used = (scene.truth?.[mechanism] ?? []).map(([x, y, dx, dy]) => `M${x} ${y}l${dx} ${dy}`).join("");
+    if (used) for (const [ink, times] of [["#fff", 2.6], ["#b07d00", 1.5]]) drawn.push(svg("path", { d: used, fill: "none", "stroke-linecap": "square", stroke: ink, "stroke-width": times * thick }));
     return svg("svg", { viewBox: `0 0 ${width} ${height}`, class: "regions", "aria-hidden": "true", preserveAspectRatio: "none" }, drawn);
   }
 
@@ -70,9 +73,9 @@ KARAT.canvas = (() => {
       repaint(next) {
         if (map) paint(canvas, map, next);
       },
-      mark(roles) {
+      mark(roles, mechanism = null) {
         drawn?.remove();
-        drawn = scene ? regions(scene, roles) : null;
+        drawn = scene ? regions(scene, roles, mechanism) : null;
         if (drawn) node.insertBefore(drawn, cross);
       },
       /** Put the cross there and say the map's value under it. */

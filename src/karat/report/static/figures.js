@@ -33,14 +33,18 @@ KARAT.figures = (() => {
 
   /** Forward passes against the mean; explainers that nothing cheaper beats are joined. */
   function cost(board) {
-    const rows = board.rows.filter((row) => !row.control && row.mean !== null && row.passes !== null);
+    const able = board.rows.filter((row) => !row.control && row.mean !== null);
+    // Seconds where every explainer had jobs of its own, else passes; nothing where all cost the same.
+    const key = able.every((row) => row.seconds !== null) ? "seconds" : "passes";
+    const rows = able.filter((row) => row[key] !== null);
+    if (new Set(rows.map((row) => row[key])).size < 2) return null;
     const better = board.better || 1;
-    const front = rows.filter((a) => !rows.some((b) => b !== a && b.passes <= a.passes && better * (b.mean - a.mean) > 0)).sort((a, b) => a.passes - b.passes || better * (b.mean - a.mean));
+    const front = rows.filter((a) => !rows.some((b) => b !== a && b[key] <= a[key] && better * (b.mean - a.mean) > 0)).sort((a, b) => a[key] - b[key] || better * (b.mean - a.mean));
     return {
-      title: "What a score costs", kind: "points", x: "forward passes a sample", y: board.metric, lines: bounds(board), logarithmic: true,
+      title: "What a score costs", kind: "points", x: key === "seconds" ? "seconds a sample" : "forward passes a sample", y: board.metric, lines: bounds(board), logarithmic: true,
       note: board.better ? "The gold line joins explainers that no cheaper one beats." : "",
-      series: rows.map((row) => ({ name: row.explainer, x: [row.passes], y: [row.mean], low: [row.low], high: [row.high] })),
-      joined: board.better && front.length > 1 ? front.map((row) => [row.passes, row.mean]) : null,
+      series: rows.map((row) => ({ name: row.explainer, x: [row[key]], y: [row.mean], low: [row.low], high: [row.high] })),
+      joined: board.better && front.length > 1 ? front.map((row) => [row[key], row.mean]) : null,
     };
   }
 

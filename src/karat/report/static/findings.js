@@ -18,7 +18,7 @@ KARAT.findings = (() => {
     const sections = await KARAT.need(core.findings.find((one) => one.protocol === state.protocol).chunk);
     let number = 0;
     const numbered = sections.map((section) => ({ ...section, findings: section.findings.map((finding) => ({ ...finding, id: `finding-${++number}` })) }));
-    const pick = names.length > 1 ? choose("Protocol", names.map((n) => [n, n]), state.protocol, (value) => { KARAT.address.write("findings", { protocol: value }); open({ protocol: value }); }).node : null;
+    const pick = names.length > 1 ? choose("Protocol", names.map((n) => [n, core.plain[n]]), state.protocol, (value) => { KARAT.address.write("findings", { protocol: value }); open({ protocol: value }); }).node : null;
     const question = core.protocols[state.protocol];
     page.replaceChildren(title, el("p", { class: "lede", dir: "auto" }, question ? question[0].toUpperCase() + question.slice(1) : state.protocol), pick ? el("div", { class: "fields" }, pick) : "",
       number > 3 ? contents(numbered) : "");
@@ -43,19 +43,20 @@ KARAT.findings = (() => {
     const table = finding.columns.length && finding.rows.length ? numbers(finding, file) : null;
     node.append(el(level, { dir: "auto" }, finding.title, finding.run ? el("span", { class: "from" }, " · ", said(finding.run)) : null),
       finding.about ? el("p", { class: "note", dir: "auto" }, prose(finding.about)) : "", sentences(finding.sentences));
-    if (finding.figures.length) {
+    const figures = finding.figures.filter((figure) => !KARAT.plot.empty(figure));
+    if (figures.length) {
       const plots = el("div", { class: "plots" });
       node.append(plots);
       const column = (plots.clientWidth - 48) / 2;
-      const pairs = KARAT.plot.paired(finding.figures);
-      finding.figures.forEach((figure, i) => {
+      const pairs = KARAT.plot.paired(figures);
+      figures.forEach((figure, i) => {
         const small = column >= 400 && pairs[i];
         const drawn = KARAT.plot.block(figure, figure.title, lower, small ? column : Math.min(plots.clientWidth, KARAT.plot.WIDEST));
         drawn.classList.toggle("whole", !small);
         plots.append(drawn);
       });
     }
-    if (table) node.append(el("details", { class: "numbers", open: !finding.figures.length }, el("summary", null, `The table behind it (${finding.rows.length} rows)`), el("div", { class: "bar" }, el("span"), table.menu), table.node));
+    if (table) node.append(el("details", { class: "numbers", open: !figures.length }, el("summary", null, `The table behind it (${finding.rows.length} rows)`), el("div", { class: "bar" }, el("span"), table.menu), table.node));
   }
 
   function sentences(all) {

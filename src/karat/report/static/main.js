@@ -22,7 +22,7 @@
     });
   }
 
-  const KEYS = [["j / k", "next / previous sample"], ["/", "search samples"], ["r", "ground truth on or off"], ["1 … 5", "overview, findings, slices, samples, this run"], ["?", "this list"], ["Esc", "close, or leave the search field"]];
+  const KEYS = [["j / k", "next / previous sample"], ["/", "search samples"], ["r", "ground truth on or off"], ["f", "flick between two chosen cells"], ["1 … 5", "overview, findings, slices, samples, this run"], ["?", "this list"], ["Esc", "close, or leave the search field"]];
   const dialog = document.getElementById("keys");
   dialog.append(el("h2", { id: "keys-title" }, "Keys"), el("dl", null, KEYS.flatMap(([key, text]) => [el("dt", null, el("kbd", null, key)), el("dd", null, text)])),
     el("form", { method: "dialog" }, el("button", null, "Close")));
@@ -47,6 +47,7 @@
     } else if (shown === "samples" && event.key === "j") KARAT.browser.go(1);
     else if (shown === "samples" && event.key === "k") KARAT.browser.go(-1);
     else if (shown === "samples" && event.key === "r") KARAT.viewer.toggle();
+    else if (shown === "samples" && event.key === "f") KARAT.viewer.flick();
   });
 
   // Light and dark follow the system until the reader says otherwise; some browsers keep no storage for files.

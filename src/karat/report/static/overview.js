@@ -24,6 +24,7 @@ KARAT.overview = (() => {
     boards = await KARAT.need(`boards-${Object.keys(core.protocols).indexOf(state.protocol)}`);
     if (!metrics(state.protocol).some((m) => m.name === state.metric)) state.metric = core.chief[state.protocol].metric;
     if (!find()) Object.assign(state, { model: core.chief[state.protocol].model, dataset: "" });
+    KARAT.front.open();
     place.replaceChildren(place.querySelector("h2"), fields(), out);
     draw();
   }
@@ -44,13 +45,13 @@ KARAT.overview = (() => {
     };
     const protocols = Object.keys(core.protocols);
     const row = [];
-    if (protocols.length > 1) row.push(choose("Protocol", protocols.map((p) => [p, p]), state.protocol, set("protocol")).node);
+    if (protocols.length > 1) row.push(choose("Protocol", protocols.map((p) => [p, core.plain[p]]), state.protocol, set("protocol")).node);
     row.push(choose("Score", metrics(state.protocol).map((m) => [m.name, m.name]), state.metric, set("metric")).node);
     for (const [key, what] of [["model", "models"], ["dataset", "datasets"]]) {
       const names = scopes(key);
       if (names.length) row.push(choose(key === "model" ? "Model" : "Dataset", all(what, names), state[key], set(key)).node);
     }
-    return el("div", { class: "fields" }, row);
+    return el("div", { class: "fields" }, row, parameters(state.protocol));
   }
 
   function draw() {
@@ -67,7 +68,8 @@ KARAT.overview = (() => {
     });
     const directed = boards.filter((b) => b.better && ["protocol", "model", "dataset"].every((key) => b[key] === board[key]) && b.rows.some((r) => r.rank[0] !== null));
     const figures = [];
-    if (board.rows.filter((r) => !r.control && r.mean !== null).length > 1) figures.push([KARAT.figures.cost(board), `cost-${board.metric}`]);
+    const cost = KARAT.figures.cost(board);
+    if (cost) figures.push([cost, `cost-${board.metric}`]);
     if (directed.length > 1) figures.push([KARAT.figures.ranks(directed), `ranks-${board.protocol}`]);
     out.replaceChildren(
       el("div", { class: "about" }, chief(board) ? null : el("p", { class: "says", dir: "auto" }, board.verdict), card(metric)),
@@ -137,6 +139,8 @@ KARAT.overview = (() => {
       `Rank intervals and intervals of means come from 1,000 bootstrap draws of whole samples, the same draws for every explainer. Passes are forward passes a sample.`,
       shared ? ` Explainers shared their passes, so time is known only together: ${seconds(spent)} of work for ${count(pairs)} explanations, scores included.` : "");
   }
+
+  const parameters = (protocol) => (core.plain[protocol] === protocol ? null : el("details", { class: "facts" }, el("summary", null, "Parameters"), el("code", null, protocol)));
 
   return { open };
 })();

@@ -11,6 +11,18 @@ KARAT.plot = (() => {
     return highlight(KARAT.plots[figure.kind]({ ...figure, series }, wide));
   }
 
+  const empty = (figure) => !figure.series.some((one) => one.y.some((v) => typeof v === "number"));
+
+  /** What one may put under the figure in a paper. */
+  function caption(figure) {
+    const stop = (text) => (/[.!?]$/.test(text) ? text : `${text}.`);
+    const bounds = figure.series.some((s) => s.low && s.high);
+    const axes = figure.kind === "grid" || !figure.y ? "" : ` ${figure.y[0].toUpperCase()}${figure.y.slice(1)}${figure.x ? ` by ${figure.x}` : ""}${bounds && figure.kind !== "slopes" ? "; bars and bands are intervals" : ""}.`;
+    const lines = figure.lines?.length ? ` Lines: ${figure.lines.map(([name, v]) => `${name} ${KARAT.format.figure(v)}`).join(", ")}.` : "";
+    const runs = KARAT.core.about.runs.map((run) => run.name).join(", ");
+    return `${stop(figure.title)}${axes}${lines}${figure.note ? ` ${stop(figure.note)}` : ""} ${runs}; Karat ${KARAT.core.about.version}.`;
+  }
+
   /** Pointing at a series (or its name) fades the others. */
   function highlight(node) {
     node.addEventListener("pointerover", (event) => {
@@ -53,11 +65,11 @@ KARAT.plot = (() => {
     const named = { ...figure, lines: figure.lines || [] };
     const place = el("div", { class: "drawn" });
     const node = el("figure", { class: "plot whole" },
-      el("div", { class: "bar" }, el(level, { dir: "auto" }, named.title), KARAT.save.menu(file, () => numbers(named), () => draw(named, WIDEST))),
+      el("div", { class: "bar" }, el(level, { dir: "auto" }, named.title), KARAT.save.menu(file, () => numbers(named), () => draw(named, WIDEST), () => caption(named))),
       named.note ? el("p", { class: "note", dir: "auto" }, prose(named.note)) : null, place);
     place.append(draw(named, Math.max(320, Math.min(WIDEST, wide))));
     return node;
   }
 
-  return { draw, block, paired, numbers, WIDEST };
+  return { draw, block, paired, numbers, empty, caption, WIDEST };
 })();

@@ -70,7 +70,7 @@ KARAT.save = (() => {
   }
 
   /** A menu that saves a table (`plain()` gives {heads, rows, numeric, caption}) and, where there is one, a figure. */
-  function menu(name, plain, figure) {
+  function menu(name, plain, figure, caption = null) {
     const file = (suffix) => `${(typeof name === "function" ? name() : name).replace(/[^\w.-]+/g, "-").slice(0, 80)}.${suffix}`;
     const entries = [];
     if (plain) {
@@ -81,6 +81,16 @@ KARAT.save = (() => {
     if (figure) {
       entries.push(["SVG", () => download(file("svg"), svgText(figure()), "image/svg+xml;charset=utf-8")]);
       entries.push(["PNG", async () => download(file("png"), await png(figure()))]);
+    }
+    if (caption) {
+      entries.push(["Caption", async () => {
+        try {
+          await navigator.clipboard.writeText(caption());
+          KARAT.dom.say("The caption is copied.");
+        } catch { // pages from disk may not write to the clipboard
+          download(file("txt"), caption(), "text/plain;charset=utf-8");
+        }
+      }]);
     }
     const box = el("details", { class: "menu" }, el("summary", null, "Export"));
     const done = (act) => async () => {

@@ -47,7 +47,7 @@ KARAT.slices = (() => {
     const same = (names) => names.map((n) => [n, n]);
     const protocols = Object.keys(core.slices);
     return el("div", { class: "fields" },
-      protocols.length > 1 ? choose("Protocol", same(protocols), state.protocol, set("protocol")).node : null,
+      protocols.length > 1 ? choose("Protocol", protocols.map((p) => [p, core.plain[p]]), state.protocol, set("protocol")).node : null,
       choose("Score", same(metrics()), state.metric, set("metric")).node, choose("Slice by", same(keys()), state.key, set("key")).node,
       models().length > 1 ? choose("Model", same(models()), state.model, set("model")).node : null);
   }

@@ -12,29 +12,47 @@ KARAT.viewer = (() => {
   let scene = null;
   let asked = 0;
   let again = null;
+  let together = null; // the models side by side, where they are
 
   /** Show item `i`; `move(step)` goes on to its neighbours. */
-  async function show(data, i, state, values, position, total, move) {
+  async function show(data, i, state, values, position, total, move, link) {
     const turn = ++asked;
     const s = data.item.sample[i];
     const chunk = data.item.chunk[i];
-    const [own, maps] = await Promise.all([data.scene(s), chunk < 0 ? {} : KARAT.need(data.maps[chunk]), data.text(s)]);
+    const twins = KARAT.matrix.twins(data, i, values);
+    const side = twins.length > 1 && state.layout !== "one";
+    const of = async (j) => (data.item.chunk[j] < 0 ? {} : (await KARAT.need(data.maps[data.item.chunk[j]]))[data.item.place[j]] || {});
+    const [own, maps, columns] = await Promise.all([data.scene(s), chunk < 0 ? {} : KARAT.need(data.maps[chunk]),
+      Promise.all(side ? twins.map(async (item) => ({ item, model: data.item.model.at(item), kept: await of(item) })) : []), data.text(s)]);
     if (turn !== asked) return; // the reader has gone on
     scene = own;
     const middle = scene?.compass?.[1];
     if (middle) Object.assign(KARAT.canvas.lens, { x: middle[0] / scene.size[0], y: middle[1] / scene.size[1] });
     const kept = maps[data.item.place[i]] || {};
-    again = () => draw(data, i, s, state, values, kept, position, total, move);
+    again = () => draw(data, i, s, state, values, kept, position, total, move, link, columns, twins.length > 1);
     again();
   }
 
-  function draw(data, i, s, state, values, kept, position, total, move) {
+  function draw(data, i, s, state, values, kept, position, total, move, link, columns, many) {
+    together = null;
+    if (columns.length) {
+      together = KARAT.matrix.build(data, columns, scene, values, look, state, { point, aim, link });
+      cards = together.cards;
+      KARAT.matrix.build.roles = roles;
+      const all = Object.assign({}, ...columns.map((c) => c.kept));
+      node.replaceChildren(el("div", null, head(data, i, s, state, position, total, move), tools(all, cards.some((c) => c.rose), state, link, many), problem(data, s, all), together.node));
+      together.show();
+      style();
+      mark();
+      node.querySelector("td.linked")?.scrollIntoView({ block: "nearest", inline: "nearest" });
+      return;
+    }
     const known = data.explainers.map((name, e) => ({ name, e })).filter(({ e }) => values.codes[e * values.items + i - values.start] !== 255 || kept[data.explainers[e]]);
     const ordered = [...known.filter((k) => !KARAT.control(k.name)), ...known.filter((k) => KARAT.control(k.name))];
     cards = ordered.map(({ name, e }) => card(data, name, e, i, s, values, kept[name], KARAT.detail.of(kept[name], data.item.protocol.at(i), state.metric)));
     const plain = scene ? picture(data, s) : null;
     if (plain) cards.unshift(plain);
-    const toolbar = tools(kept, cards.some((c) => c.rose));
+    const toolbar = tools(kept, cards.some((c) => c.rose), state, link, many);
     node.replaceChildren(el("div", null, head(data, i, s, state, position, total, move), toolbar, problem(data, s, kept), el("div", { class: "cards" }, cards.map((c) => c.node))));
     style();
     mark();
@@ -78,16 +96,16 @@ KARAT.viewer = (() => {
   // Python counts characters, JavaScript counts UTF-16 units: spans are in characters.
   const slice = (text, start, end) => Array.from(text).slice(start, end).join("");
 
-  function tools(kept, roses) {
+  function tools(kept, roses, state, link, many) {
     const signed = Object.values(kept).some((k) => k.map && k.map[2]);
-    const roles = [...new Set([...(scene ? scene.regions : []).map((r) => r.role), ...(scene ? scene.phrases : []).map((p) => p[2])])];
+    const named = [...new Set([...(scene ? scene.regions : []).map((r) => r.role), ...(scene ? scene.phrases : []).map((p) => p[2])])];
     const repaint = () => cards.forEach((c) => c.repaint());
     const opacity = input("Opacity", { type: "range", min: 0, max: 1, step: 0.05, value: look.opacity }, (v) => { look.opacity = v; style(); });
     const zoom = input("Zoom", { type: "range", min: 1, max: 12, step: 0.5, value: KARAT.canvas.lens.times, title: "Click a map to choose what to zoom in on" }, (v) => { KARAT.canvas.lens.times = Number(v); style(); });
     const smooth = input("Smooth", { type: "checkbox", checked: look.smooth }, (v) => { look.smooth = v; style(); });
     const maps = choose("Colours", colour.plain.map((n) => [n, n]), look.map, (v) => { look.map = v; repaint(); style(); });
     const both = choose("Signed colours", colour.signed.map((n) => [n, n]), look.signed, (v) => { look.signed = v; repaint(); style(); });
-    const marks = roles.map((role) => {
+    const marks = named.map((role) => {
       const box = input(role, { type: "checkbox", checked: !hidden.has(role) }, (on) => { if (on) hidden.delete(role); else hidden.add(role); again(); node.querySelector(`[data-role="${CSS.escape(role)}"] input`)?.focus(); });
       box.node.dataset.role = role;
       box.node.style.setProperty("--role", colour.role(role));
@@ -95,7 +113,8 @@ KARAT.viewer = (() => {
       return box.node;
     });
     const turn = input("Compass", { type: "checkbox", checked: rose }, (v) => { rose = v; style(); });
-    return el("div", { class: "toolbar", role: "group", "aria-label": "Display" }, opacity.node, maps.node, signed ? both.node : null, zoom.node, smooth.node, roses ? turn.node : null,
+    const layout = many ? choose("Models", [["", "side by side"], ["one", "one at a time"]], state.layout ?? "", (v) => link(state.cell ?? "", v)).node : null;
+    return el("div", { class: "toolbar", role: "group", "aria-label": "Display" }, layout, opacity.node, maps.node, signed ? both.node : null, zoom.node, smooth.node, roses ? turn.node : null,
       el("div", { class: "scales" }, el("span", { class: "ramp", "data-ramp": "map" }, el("span", null, "0"), el("span", null, "max")), signed ? el("span", { class: "ramp", "data-ramp": "signed" }, el("span", null, "against"), el("span", null, "0"), el("span", null, "for")) : null),
       marks.length ? el("fieldset", { class: "roles" }, el("legend", null, "Ground truth"), marks) : null);
   }
@@ -162,9 +181,9 @@ KARAT.viewer = (() => {
   function point(x, y) {
     cards.forEach((c) => c.point(x, y));
   }
+  const roles = () => new Set((scene ? scene.regions : []).map((r) => r.role).filter((r) => !hidden.has(r)));
   function mark() {
-    const roles = new Set((scene ? scene.regions : []).map((r) => r.role).filter((r) => !hidden.has(r)));
-    cards.forEach((c) => c.mark(roles));
+    cards.forEach((c) => c.mark(roles()));
   }
   function style() {
     node.style.setProperty("--opacity", look.opacity);
@@ -190,5 +209,5 @@ KARAT.viewer = (() => {
     node.replaceChildren(el("p", { class: "gone" }, text));
   }
 
-  return { node, show, toggle, nothing };
+  return { node, show, toggle, nothing, flick: () => together?.flick() };
 })();
