@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,6 +21,12 @@ def test_every_paper_has_one() -> None:
     assert {name.removeprefix("papers/")[:3] for name in FULL_SCALE} == PAPERS
     assert {"semantic-classifiers", "semantic-detectors", "semantic-falsification"} <= set(shipped_specs())
     assert spec_path("papers/001-synergy") == SPECS / "papers/001-synergy.yaml"
+
+
+def test_a_run_directory_of_the_same_name_hides_no_spec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "grid-quick").mkdir()
+    assert spec_path("grid-quick") == SPECS / "grid-quick.yaml"
 
 
 @pytest.mark.parametrize("name", FULL_SCALE)

@@ -42,7 +42,7 @@ def shipped_specs() -> dict[str, Path]:
 def spec_path(spec: str) -> Path:
     """A file, or the name of a spec that ships with Karat."""
     path = Path(spec)
-    if path.exists() or path.suffix in (".yaml", ".yml", ".json"):
+    if path.is_file() or path.suffix in (".yaml", ".yml", ".json"):
         return path
     known = shipped_specs()
     if spec not in known:

@@ -34,7 +34,7 @@ _of_truth = partial(_of_both, needs=frozenset({"mechanism"}))
 @dataclass(frozen=True)
 @checked
 class Random:
-    """Independent uniform noise on `cells` × `cells` map cells and on every word.
+    """Independent uniform noise on `cells` × `cells` map cells, on every word, and on every token of a word.
 
     What noise scores depends on how fine it is: with `cells` None it is as fine as the maps it stands beside, those of
     the model's visual tokens.
@@ -46,7 +46,10 @@ class Random:
 
     def __call__(self, session: Session) -> list[Attribution]:
         size = token_grid(session) if self.cells is None else (self.cells, self.cells)
-        return [Attribution(*noise(session, i, size), space="patch") for i in range(len(session.samples))]
+        return [
+            Attribution(*noise(session, i, size), space="patch", tokens=_token_noise(session, i))
+            for i in range(len(session.samples))
+        ]
 
 
 @dataclass(frozen=True)
@@ -273,6 +276,14 @@ def noise(session: Session, i: int, size: tuple[int, int] = GRID) -> tuple[Map, 
     visual = rng.random(size)
     words = session.samples[i].words
     return visual, rng.random(len(words)) if words else None
+
+
+def _token_noise(session: Session, i: int) -> Values | None:
+    """Scores of the tokens of sample i's words, where the model has tokens."""
+    if session.inside is None or "text" not in session.model.capabilities or not session.inputs.words:
+        return None
+    count = sum(stop - start for start, stop in session.inputs.words[i])
+    return session.rng(i, f"control/random/{session.model.name}/tokens").random(count) if count else None
 
 
 def edges(image: np.ndarray[tuple[int, ...], np.dtype[np.uint8]]) -> Map:

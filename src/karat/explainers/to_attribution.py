@@ -6,12 +6,13 @@ be several tokens (`Inputs.words`).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from karat.kernel.attribution import Attribution, resize_maps
+from karat.kernel.attribution import Attribution, Floats, resize_maps
 from karat.kernel.typing import Map, Space
 from karat.models.torch_model import Frame, TorchModel
 from karat.probe.session import Session
@@ -48,10 +49,21 @@ def attributions(
     made = []
     for i, sample in enumerate(session.samples):
         spans = session.inputs.words[i] if session.inputs.words else ()
-        words = np.array([scores[i, a:b].sum() for a, b in spans]) if scores is not None and spans else None
+        words, parts = (None, None) if scores is None or not spans else by_word(scores[i], spans)
         on_image = over_image(visual[i], frame_of(session, i), sample.size)
-        made.append(Attribution(on_image, words, space=space, signed=signed, passes=passes))
+        made.append(Attribution(on_image, words, space=space, signed=signed, passes=passes, tokens=parts))
     return made
+
+
+def by_word(scores: Floats, spans: Sequence[tuple[int, int]]) -> tuple[Floats, Floats]:
+    """Scores (T,) of text tokens added up by word (words,), and those of the words' own tokens, one after the other.
+
+    >>> words, tokens = by_word(np.array([9.0, 1.0, 2.0, 4.0]), [(1, 3), (3, 4)])
+    >>> words.tolist(), tokens.tolist()
+    ([3.0, 4.0], [1.0, 2.0, 4.0])
+    """
+    own = [scores[start:stop] for start, stop in spans]
+    return np.array([part.sum() for part in own]), np.concatenate(own)
 
 
 def frame_of(session: Session, i: int) -> Frame:

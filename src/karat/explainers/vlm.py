@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from annotated_types import Ge
 
-from karat.explainers.to_attribution import at_text, attributions, frame_of, over_image, wide
+from karat.explainers.to_attribution import at_text, attributions, by_word, frame_of, over_image, wide
 from karat.kernel.attribution import Attribution
 from karat.kernel.card import Card
 from karat.kernel.constraints import checked
@@ -203,9 +203,10 @@ class Tam:
         cells, text = rank_gaussian(both[:n].reshape(layout.grid)), both[n:]
         if self.variant == "released":
             cells, text = np.floor(cells * 255), np.floor(text * 255)
-        words = np.array([text[a:b].sum() for a, b in inputs.words[i]]) if len(text) else None
+        words, parts = by_word(text, inputs.words[i]) if len(text) and inputs.words[i] else (None, None)
         on_image = over_image(cells, frame_of(session, i), session.samples[i].size)
-        return Attribution(on_image, words, space="patch", passes=1.0, notes={"token": float(target)})
+        notes = {"token": float(target)}
+        return Attribution(on_image, words, space="patch", passes=1.0, notes=notes, tokens=parts)
 
 
 def without_earlier(visual: Floats, text: Floats, maps: Floats, distinct: list[bool]) -> Floats:

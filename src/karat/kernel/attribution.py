@@ -42,7 +42,8 @@ class Attribution:
 
     `space` says what a map cell is, `signed` whether negative values mean "speaks against"; `passes` counts the
     forward passes it took. `standard_error` has the shape of the part it belongs to: the pairs, else the map, else the
-    words, else the scalar; `words_error` is that of the words where the map has one of its own.
+    words, else the scalar; `words_error` is that of the words where the map has one of its own. `tokens` has one score
+    per token of the words, in their order, where a method scores tokens.
     `notes` are numbers that a method reports about its own map, such as the relevance that was lost on the way;
     `reasons` says, by its name, why a note has no number (NaN). `of` is what was explained: explainers leave it out,
     `karat.explain` fills it in, and the attribution then draws itself.
@@ -60,6 +61,7 @@ class Attribution:
     passes: float = 0.0
     standard_error: Floats | None = None
     words_error: Floats | None = None
+    tokens: Floats | None = None
     notes: Mapping[str, float] = field(default_factory=dict)
     reasons: Mapping[str, str] = field(default_factory=dict)
     of: Subject | None = None

@@ -317,4 +317,4 @@ def checked_image(sample: Sample) -> Image:
         raise BadInput(
             f"sample {sample.id}: an image must be uint8 of shape (H, W, 3); got {image.dtype} of shape {image.shape}."
         )
-    return image
+    return image if image.flags.writeable else image.copy()  # torch warns of arrays that it must not write to

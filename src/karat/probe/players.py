@@ -17,7 +17,6 @@ from karat.kernel.typing import Image
 
 Labels = npt.NDArray[np.int64]  # (H, W): the player of each pixel, -1 = belongs to none and is always kept
 VisualSpec = str | tuple[int, int] | Labels | None
-TextSpec = str | Sequence[Sequence[int]] | None
 VISUAL = ("patches", "cells", "pixels", "superpixels", "objects", "objects_and_background")
 TEXT = ("words", "phrases", "tokens")
 
@@ -64,6 +63,7 @@ class TextPlayers:
 
 
 NO_TEXT = TextPlayers(())
+TextSpec = str | Sequence[Sequence[int]] | TextPlayers | None
 
 
 def visual_players(spec: VisualSpec, sample: Sample, patches: tuple[int, int] | None = None) -> VisualPlayers:
@@ -105,11 +105,14 @@ def visual_players(spec: VisualSpec, sample: Sample, patches: tuple[int, int] | 
 def text_players(spec: TextSpec, sample: Sample, tokens: Sequence[tuple[int, int]] | None = None) -> TextPlayers:
     """Players from a name or from groups of word positions; `tokens[j]` is the token span of word j, where known.
 
-    "phrases" makes one player of each phrase, and of each word that is in none, in the order of the text.
+    "phrases" makes one player of each phrase, and of each word that is in none, in the order of the text. Players that
+    were made before are taken as they are.
     """
     words = sample.words
     if spec is None or not words:
         return NO_TEXT
+    if isinstance(spec, TextPlayers):
+        return spec
     if spec == "words":
         return TextPlayers(tuple((j,) for j in range(len(words))))
     if spec == "phrases":

@@ -21,9 +21,20 @@ from karat.models.gridvlm import build
 from karat.models.gridvlm.recipe import GridVLM
 from karat.models.gridvlm.trainee import save
 from karat.models.torch_model import Inputs
+from karat.protocols.compass import tuning
 from karat.protocols.compass.lora import Lora
 from karat.protocols.compass.losses import compass_loss, contrastive_loss, target_loss
-from karat.protocols.compass.tuning import Teller, adapted, inside, placed, reading_state, relevance, train, tuned
+from karat.protocols.compass.tuning import (
+    Objective,
+    Teller,
+    adapted,
+    inside,
+    placed,
+    reading_state,
+    relevance,
+    train,
+    tuned,
+)
 
 A, B = np.array([[2.5, 2.5]]), np.array([[4.5, 2.5]])
 
@@ -109,7 +120,8 @@ def test_relevance_has_gradients_of_its_own(weights: Path) -> None:
     inputs = model.encode(samples)
     answers = [str(sample.answer) for sample in samples]
     with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
-        maps = relevance(model, inputs, answers)
+        maps, heard = relevance(model, inputs, answers)
+    assert heard.tolist() == [True] * 3
     assert maps.shape == (3, 6, 6)
     assert bool((maps >= 0).all())
     weight = model.module.get_submodule("model.language_model.layers.0.self_attn.q_proj").weight
@@ -154,6 +166,19 @@ def test_training_on_rounding_error_is_refused(what: Lora) -> None:
     with pytest.raises(BadInput, match=r"has no layer 'decoder\.99'"):
         tuned(replace(what, strategy="localisation", layer="decoder.99"))
     assert not what.kept.exists()
+
+
+@pytest.mark.parametrize("strategy", ["direction", "localisation"])
+def test_a_sample_without_a_signal_is_left_out_of_the_objective(
+    what: Lora, strategy: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    what = replace(what, strategy=strategy)
+    model, samples = what.source.load(), what.dataset.load(0, 3)
+    with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
+        two = Objective(model, what)(samples[:2])[1]
+        monkeypatch.setattr(tuning, "is_signal", lambda states, slopes: torch.tensor([True, True, False]))
+        three = Objective(model, what)(samples)[1]
+    assert float(three.detach()) == pytest.approx(float(two.detach()), rel=1e-5)
 
 
 def test_training_says_how_far_it_is(what: Lora, capsys: pytest.CaptureFixture[str]) -> None:

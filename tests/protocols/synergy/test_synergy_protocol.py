@@ -176,7 +176,7 @@ def test_explanations_that_say_nothing_fail_with_their_reason(attribution: Attri
 
 def test_instructions_are_never_perturbed() -> None:
     sample = told("a", WORDS := "key lock key", "Answer with one letter")
-    assert question_words(sample) == [(0,), (1,), (2,)]
+    assert question_words(sample) == [0, 1, 2]
     session = Session(_Reads(), [sample])
     PLAIN.score(session, [Attribution(np.ones((1, 1)), np.arange(7.0))])
     assert all(text.endswith("Answer with one letter") for text in _Reads.read)

@@ -142,12 +142,13 @@ class Objective(nn.Module):
         answers = [str(sample.answer) for sample in samples]
         right = -self.model.log_probability(inputs, answers).mean()
         none = right.detach() * 0
-        if self.what.strategy == "direction":
-            maps = relevance(self.model, inputs, answers, self.what.layer)
-            return right, compass_loss(maps, *placed(samples, inputs, maps), entropy=self.what.entropy)
-        if self.what.strategy == "localisation":
-            maps = relevance(self.model, inputs, answers, self.what.layer)
-            return right, target_loss(maps.flatten(1), inside(samples, inputs, maps))
+        if self.what.strategy in ("direction", "localisation"):
+            maps, heard = relevance(self.model, inputs, answers, self.what.layer)
+            if self.what.strategy == "localisation":
+                return right, target_loss(maps.flatten(1)[heard], inside(samples, inputs, maps)[heard])
+            rows = heard.cpu().numpy()
+            here, there, aspect = (part[rows] for part in placed(samples, inputs, maps))
+            return right, compass_loss(maps[heard], here, there, aspect, self.what.entropy)
         if self.what.strategy == "contrastive":
             states = reading_state(self.model, inputs, answers)
             relation = [RELATIONS.index(str(sample.meta["relation"])) for sample in samples]
@@ -156,11 +157,13 @@ class Objective(nn.Module):
         return right, none
 
 
-def relevance(model: VLM, inputs: Inputs, answers: Sequence[str], layer: str = "decoder.signal") -> Tensor:
-    """(n, rows, columns) |gradient × activation| of the visual tokens at a layer, with a gradient of its own.
+def relevance(
+    model: VLM, inputs: Inputs, answers: Sequence[str], layer: str = "decoder.signal"
+) -> tuple[Tensor, Tensor]:
+    """(n, rows, columns) |gradient × activation| of the visual tokens at a layer, with a gradient of its own; and (n,)
+    where it is more than rounding: training on the others would be training on noise.
 
-    An error where that is rounding for any of the samples: training on it would be training on noise.
-    # creg2026 Eq. 7
+    An error where it is rounding for all of them. # creg2026 Eq. 7
     """
     if layer not in model.layers:
         raise BadInput(f"{model.name} has no layer {layer!r}; its roles: {', '.join(model.layers)}.")
@@ -173,13 +176,14 @@ def relevance(model: VLM, inputs: Inputs, answers: Sequence[str], layer: str = "
     (slopes,) = torch.autograd.grad(score, states, create_graph=True)
     visual = list(layout.visual)
     of_tokens = [part[:, visual].detach().transpose(1, 2)[..., None] for part in (states, slopes)]
-    if not bool(is_signal(of_tokens[0], of_tokens[1]).all()):
+    heard = is_signal(of_tokens[0], of_tokens[1])
+    if not bool(heard.any()):
         raise BadInput(
             f"gradient times activation is rounding error at {layer} of {model.name}: what reads it is a norm. Train "
             "at an earlier layer (decoder.signal)."
         )
     scores = wide((slopes * states).sum(-1).abs()[:, visual])
-    return scores.reshape(len(scores), *layout.grid)
+    return scores.reshape(len(scores), *layout.grid), heard
 
 
 def reading_state(model: VLM, inputs: Inputs, answers: Sequence[str]) -> Tensor:

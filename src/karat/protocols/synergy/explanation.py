@@ -1,6 +1,7 @@
 """One explanation of one answer: the orders it puts the features in, what is asked about them, and what that scores.
 
-A visual player gets the mean of the map over its area, a word its own score. Ties (see `karat.kernel.ties`) are broken
+A visual player gets the mean of the map over its area, a word its own score, and so does a token; of a method that
+scores words only, a token has its word's. Ties (see `karat.kernel.ties`) are broken
 at random, seeded by the run and the sample: no method gains from how pixels are stored.
 """
 
@@ -8,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +17,7 @@ import numpy.typing as npt
 from karat.datasets.vqa.prompts import INSTRUCTION
 from karat.explainers.to_attribution import frame_of
 from karat.kernel.attribution import Attribution, resize_maps
+from karat.kernel.errors import BadInput
 from karat.kernel.sample import Sample
 from karat.kernel.ties import tie_levels
 from karat.kernel.typing import Map, Values
@@ -24,12 +26,13 @@ from karat.metrics.synergy import CURVES, MacroInteraction, Synergy, macro_quest
 from karat.models.torch_model import Frame
 from karat.probe.coalitions import ModelGame
 from karat.probe.evaluator import Question
-from karat.probe.players import VisualPlayers
+from karat.probe.players import TextPlayers, VisualPlayers
 from karat.probe.session import Session
 
 Ranks = npt.NDArray[np.intp]
 Scores = dict[str, tuple[float, dict[str, Values]]]  # metric → its value, and what it was computed from, by name
 Questions = list[tuple[ModelGame, Question[Any]]]
+Unit = Literal["words", "tokens"]  # what a text player is
 MODALITIES: tuple[Modality, Modality] = ("visual", "text")
 SYNERGY_CURVES = (*CURVES, "syn_del", "syn_ins")
 
@@ -130,10 +133,31 @@ def _counted(question: Question[Any]) -> Question[tuple[Any, int]]:
     raise AssertionError("both questions of this protocol ask once")
 
 
-def question_words(sample: Sample) -> list[tuple[int]]:
-    """One text player per word of the question; words of an instruction are no players (fsyn2026 A.3)."""
+def question_words(sample: Sample) -> list[int]:
+    """Positions of the words of the question; words of an instruction are no players (fsyn2026 A.3)."""
     instruction = sample.word_mask(INSTRUCTION)
-    return [(j,) for j in range(len(sample.words)) if not instruction[j]]
+    return [j for j in range(len(sample.words)) if not instruction[j]]
+
+
+def question_players(session: Session, i: int, unit: Unit) -> TextPlayers | None:
+    """One text player per word of the question of sample i, or per token of those words; None without any."""
+    words = question_words(session.samples[i])
+    if unit == "words":
+        return TextPlayers(tuple((j,) for j in words)) if words else None
+    if session.inside is None or (words and not session.inputs.words):
+        raise BadInput(f"{session.model.name} says nothing about tokens; use text: words.")
+    spans = [session.inputs.words[i][j] for j in words]
+    tokens = tuple((t,) for start, stop in spans for t in range(start, stop))
+    return TextPlayers(tokens, unit="tokens") if tokens else None
+
+
+def token_scores(session: Session, i: int, attribution: Attribution) -> Values:
+    """(tokens,) one score per token player of sample i: its own, or its word's."""
+    assert attribution.words is not None
+    spans, words = session.inputs.words[i], question_words(session.samples[i])
+    lengths = np.array([stop - start for start, stop in spans], dtype=np.intp)
+    own = np.repeat(attribution.words, lengths) if attribution.tokens is None else attribution.tokens
+    return np.asarray(own[np.repeat(np.isin(np.arange(len(spans)), words), lengths)], dtype=np.float64)
 
 
 def ranking(session: Session, i: int, game: ModelGame, attribution: Attribution, modality: Modality) -> Ranking:
@@ -150,6 +174,8 @@ def ranking(session: Session, i: int, game: ModelGame, attribution: Attribution,
         scores = patch_scores(values, game.setting.visual, frame_of(session, i), sample.size)
     elif len(values) != len(sample.words):
         return Ranking(None, f"words: {len(values)} scores for the {len(sample.words)} words of the text")
+    elif game.setting.text.unit == "tokens":
+        scores = token_scores(session, i, attribution)
     else:
         scores = np.array([values[list(group)].mean() for group in game.setting.text.groups], dtype=np.float64)
     return Ranking(order_of(tie_levels(scores), session.rng(i, f"synergy/ties/{modality}")))

@@ -29,7 +29,8 @@ from karat.protocols.synergy.explanation import (
     SYNERGY_CURVES,
     Explanation,
     Scores,
-    question_words,
+    Unit,
+    question_players,
     ranking,
 )
 
@@ -65,7 +66,7 @@ def _unimodal(name: str, summary: str, better: Literal["higher", "lower"], low: 
 F_SYN = Card(
     "f_syn", "do the first features of image and text matter together? (synergistic faithfulness)", "metric",
     direction="higher", range=(-2.0, 2.0), floor="control/random", ceiling="control/oracle", citation=CITATION,
-    departures="text players are words, not tokens; the oracle is a reference here, not a maximum",
+    departures="text players are words (or tokens, `text: tokens`); the oracle is a reference here, not a maximum",
     draws=_curves(*SYNERGY_CURVES),
 )  # fmt: skip
 SII = Card(
@@ -81,9 +82,11 @@ DELETION = _unimodal("deletion", "the answer's probability as the first features
 class Synergy:
     """Perturbs both modalities in the order of the explanation, `steps` shares of the features from none to all.
 
-    `visual` are the players of the image (see `karat.probe.players`), by default the model's own patches; text players
-    are the words of the question. `absence` and `text_absence` say what an absent feature is (see `Absence`); with the
-    defaults this is fsyn2026 A.3: blur of radius 30, pad tokens, the probability of the model's own choice.
+    `visual` are the players of the image (see `karat.probe.players`), by default the model's own patches; `text` those
+    of the question: its words, all tokens of a word together, or its tokens one by one, as in the paper (a method that
+    scores words only gives each token its word's score). `absence` and `text_absence` say what an absent feature is
+    (see `Absence`); with the defaults this is fsyn2026 A.3: blur of radius 30, pad tokens, the probability of the
+    model's own choice.
 
     `calibrate` is the share of samples, drawn by their id, on which the exact interaction index of fsyn2026 appendix D
     is computed as well, with `background` macro players: about forty times the passes of F_syn.
@@ -95,6 +98,7 @@ class Synergy:
 
     steps: Annotated[int, Ge(1)] = 11
     visual: str | tuple[Annotated[int, Ge(1)], Annotated[int, Ge(1)]] = "patches"
+    text: Unit = "words"
     absence: VisualAbsence = "blur"
     radius: Annotated[float, Gt(0)] = 30.0
     text_absence: TextAbsence = "auto"
@@ -169,7 +173,7 @@ class Synergy:
             raise KaratError(unread)
         absence = Absence(visual=self.absence, text=self.text_absence, radius=self.radius)
         sample = session.samples[i]
-        game = session.game(i, visual=self.visual, text=question_words(sample) or None, absence=absence)
+        game = session.game(i, visual=self.visual, text=question_players(session, i, self.text), absence=absence)
         if not isinstance(session.model, TorchModel):
             game.setting.visual.labels_of(*sample.size)  # an image too small for its players: said before any pass
         return game
