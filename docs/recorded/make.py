@@ -2,11 +2,12 @@
 
     python docs/recorded/make.py src/karat/recorded/synergy runs/synergy-grid
     python docs/recorded/make.py src/karat/recorded/grid runs/grid-full runs/grid-interactions runs/grid-asking
-    python docs/recorded/make.py src/karat/recorded/compass runs/compass-full --rows '`meta.kind` == "plain"'
+    python docs/recorded/make.py src/karat/recorded/compass runs/compass-full
 
-Values are rounded to three decimals (two where a metric has very many), and rows of scores that an explainer never has
-are left out. Findings are those of the run, computed from all its rows; several runs are concluded anew, as
-one. `--rows`, a pandas query, says which rows are worth keeping.
+Values are kept as they are; those of a metric with very many are rounded to three decimals, or two. Rows of scores that
+an explainer never has are left out. Findings are those of the run, computed from all its rows; several runs are
+concluded anew, as one (and one run with `--anew`). `--rows`, a pandas query, says which rows are worth keeping. Then
+`fill.py` brings the docs up to date.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ DETAILS = {
     "semantic": ("sss", "correct"),
     "compass": ("compass/direction_error", "centre_advantage", "turn_penalty"),
 }  # what `karat paper` needs beside the scores
-MANY = 200_000  # values of one metric
+MANY = 20_000  # values of one metric: three decimals
+VERY_MANY = 200_000  # two
 
 
 @dataclass(frozen=True)
@@ -64,8 +66,8 @@ class Rounded(Run):
         frame = self.whole.scores()
         frame = frame.query(self.rows, engine="python") if self.rows else frame
         frame = frame[frame.groupby(["explainer", "metric"])["value"].transform("count") > 0]
-        many = frame.groupby("metric")["value"].transform("count") > MANY
-        short = frame["value"].round(3).mask(many, frame["value"].round(2))
+        count, value = frame.groupby("metric")["value"].transform("count"), frame["value"]
+        short = value.mask(count > MANY, value.round(3)).mask(count > VERY_MANY, value.round(2))
         return frame.assign(value=short, probability=frame["probability"].round(3)).reset_index(drop=True)
 
     def details(self, metric: str) -> Details:
@@ -77,6 +79,7 @@ def main() -> None:
     parser.add_argument("out")
     parser.add_argument("runs", nargs="+")
     parser.add_argument("--rows", default="", help="a pandas query: which rows to keep")
+    parser.add_argument("--anew", action="store_true", help="conclude anew, by the code of today")
     asked = parser.parse_args()
     runs = [load_run(name) for name in asked.runs]
     whole = Joined.of(runs)
@@ -84,12 +87,14 @@ def main() -> None:
     rounded = Rounded(whole.store, whole, tuple(runs), asked.rows, name)
     kept = record(rounded, asked.out, DETAILS.get(whole.spec["protocol"]["name"], ()))
     if len(runs) > 1:
-        _as_one(runs, whole, Store(asked.out), name)
+        _as_one(runs, Store(asked.out), name)
+    if len(runs) > 1 or asked.anew:
+        _conclude(whole, Store(asked.out))
     print(f"{len(kept.scores())} rows in {asked.out}")
 
 
-def _as_one(runs: list[Run], whole: Run, store: Store, name: str) -> None:
-    """What the record says about itself: models, data and explainers of all runs, and what they show together."""
+def _as_one(runs: list[Run], store: Store, name: str) -> None:
+    """What the record says about itself: models, data and explainers of all runs."""
     listed = {
         key: list({str(each): each for run in runs for each in run.spec[key]}.values())
         for key in ("models", "datasets", "explainers")
@@ -97,6 +102,10 @@ def _as_one(runs: list[Run], whole: Run, store: Store, name: str) -> None:
     spec = {key: value for key, value in runs[0].spec.items() if key != "limit"}  # runs may differ in it
     about = "; ".join(run.spec["about"] for run in runs)
     store.write_json("spec.json", {**spec, **listed, "name": name, "about": about})
+
+
+def _conclude(whole: Run, store: Store) -> None:
+    """What the runs show together."""
     protocol = protocol_of(whole)
     beside = protocol.paper(whole).findings(f"Beside paper {protocol.card.paper}")
     store.write_json("findings.json", [finding.plain() for finding in (*protocol.findings(whole), *beside)])

@@ -8,16 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 from real_data import real_data
-from scipy.ndimage import gaussian_filter
+from simulate_nulls import p_values, smooth, white
 
 from karat.datasets.spatial import CocoPairs, GridRelations
 from karat.kernel.attribution import Attribution
 from karat.kernel.sample import Region, Sample
 from karat.models import blackbox
 from karat.probe.session import Session
-from karat.protocols.common.judge import one_sided
 from karat.protocols.compass import Compass, nulls
-from karat.protocols.compass.analysis import clustered_mean, skill
+from karat.protocols.compass.analysis import skill
 from karat.protocols.compass.reading import scenes
 
 OPTIONS = ("left", "right", "above", "below")
@@ -83,29 +82,6 @@ def test_interventions_on_one_scene_are_not_other_pictures() -> None:
 def test_skill_is_a_ratio_of_sums_and_not_a_mean_of_ratios() -> None:
     error, null = np.array([1.0, 90.0]), np.array([1.0, 180.0])
     assert skill(error, null, np.arange(2), np.random.default_rng(0)).value == pytest.approx(1 - 91 / 181)
-
-
-def white(rng: np.random.Generator, n: int) -> Any:
-    return rng.random((n, 12, 12))
-
-
-def smooth(rng: np.random.Generator, n: int) -> Any:
-    """Noise of two cells' width with a bias to the middle, as maps of photographs have it."""
-    y, x = (np.indices((12, 12)) - 5.5) / 6
-    return np.maximum(gaussian_filter(rng.normal(0, 1, (n, 12, 12)), (0, 2, 2)) * 6 + np.exp(-(x**2) - y**2), 0) + 0.01
-
-
-def p_values(samples: list[Sample], noise: Callable[[np.random.Generator, int], Any], times: int) -> Any:
-    """(times, 2) one-sided p of the unrelated and of the permuted null, each time on fresh noise."""
-    rng = np.random.default_rng(0)
-    session, picture = session_of(samples), np.array([nulls.picture_of(one) for one in samples])
-    drawn = []
-    for _ in range(times):
-        [scene], _ = scenes(samples, [Attribution(m) for m in noise(rng, len(samples))], 48)
-        errors = scene.errors()
-        both = nulls.unrelated_error(session, scene), nulls.permuted_error(session, scene)
-        drawn.append([one_sided(clustered_mean(null - errors, picture))[0] for null in both])
-    return np.array(drawn)
 
 
 def boxes_of_coco(n: int) -> list[Sample]:

@@ -19,8 +19,16 @@ from karat.protocols.common.controls import NOISE
 from karat.protocols.common.judge import all_hold, one_sided
 from karat.protocols.common.rows import rows_of
 from karat.protocols.common.words import interval, rounded
-from karat.protocols.compass import analysis, comparisons, diagnostics, interventions, published_tables, synthetic
-from karat.protocols.compass.analysis import CHANCE, TRANSFORMER, Order, Reading
+from karat.protocols.compass import (
+    analysis,
+    beside,
+    comparisons,
+    diagnostics,
+    interventions,
+    published_tables,
+    synthetic,
+)
+from karat.protocols.compass.analysis import BOX, CHANCE, TRANSFORMER, Order, Reading
 from karat.protocols.compass.comparisons import Gain, Generation
 from karat.protocols.compass.interventions import Partitioned, Probe, Swap
 from karat.results.facts import parts_of
@@ -69,11 +77,14 @@ def compare(run: Results) -> Comparison:
     table = analysis.readings(scores)
     best = comparisons.best_explainers(table, parts)
     gains = comparisons.gains(scores, parts)
+    if (trained := beside.training(gains)) is not None:
+        gains = beside.training_gains(trained)
     patterns, injected = synthetic.relational_table(), synthetic.injection_table()
     claims = [
         *layout_claims(table), *order_claims(analysis.orders(scores), _labels_of(table)),
         *estimator_claims(analysis.estimators(scores)),
-        *accuracy_claims(comparisons.generations(scores, best)), *training_claims(gains),
+        *accuracy_claims(comparisons.generations(scores, best)),
+        *(training_claims(gains) if trained is None else beside.training_claims(gains)),
         *instrument_claims(patterns, injected),
     ]  # fmt: skip
     tables = [*published_tables.table_1(table, parts, printed)]
@@ -89,6 +100,9 @@ def compare(run: Results) -> Comparison:
     else:
         asked = (*_INTERVENTIONS.values(), *_CENTRES.values(), *_READINGS.values(), *_STABILITY.values())
         claims += [question.unanswered(NO_DETAILS) for question in asked]
+    if (photographs := beside.photographs(run)) is not None:
+        claims += beside.photograph_claims(photographs)
+        tables += beside.photograph_tables(photographs, printed)
     tables += published_tables.table_5(injected, printed)
     tables += published_tables.table_6(patterns, printed)
     tables += published_tables.table_8(table, parts, printed)
@@ -127,13 +141,16 @@ def layout_claims(table: pd.DataFrame) -> Iterator[Claim]:
             f"gaps of {_span([row.gap for row in real])} degrees", [above(row.gap, 30.0) for row in real],
             f"nearest to the box: {near.explainer} on {near.model}, {interval(near.gap, 1)} degrees behind it",
         )  # fmt: skip
+    yield noise_claim(table)
+
+
+def noise_claim(table: pd.DataFrame) -> Claim:
     question = Question("Noise through the same projection is at chance, within 10 degrees of 90", "table 1",
                         "89.9 to 94.2, EA .221 to .257")  # fmt: skip
     noise = [row for row in rows_of(table[table["name"] == NOISE], Reading) if np.isfinite(row.dae.value)]
     if not noise:
-        yield question.unanswered("no control/random in the run")
-        return
-    yield question.judged(
+        return question.unanswered("no control/random in the run")
+    return question.judged(
         f"{interval(noise[0].dae, 1)}, {noise[0].ea:.3f}", [within(row.dae, 10.0, CHANCE) for row in noise],
         "sums over sectors favour the side with more picture, which is the target's; a peak drawn at random gives 90",
     )  # fmt: skip
@@ -323,7 +340,9 @@ _READINGS = {
 
 
 def reading_claims(varied: pd.DataFrame) -> Iterator[Claim]:
+    """Judged on explainers; where a run has none, on the filled box of the target."""
     real = _real(varied)
+    real = real if len(real) else varied[varied["name"] == BOX]
 
     def changes(kind: str, *amounts: float) -> list[Estimate]:
         rows: list[Estimate] = real.loc[(real["kind"] == kind) & real["amount"].isin(amounts), "change"].tolist()

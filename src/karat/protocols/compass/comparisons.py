@@ -75,7 +75,7 @@ def generations(scores: pd.DataFrame, best: pd.DataFrame) -> pd.DataFrame:
         if not last["accuracy"] > first["accuracy"]:
             continue
         sides = [frame.xs((dataset, one["model"], one["explainer"])) for one in (last, first)]
-        both = sides[0].join(sides[1], rsuffix=" before", how="inner")
+        both = sides[0].merge(sides[1], left_index=True, right_index=True, suffixes=("", " before"))
         change = clustered_mean(column(both, DAE) - column(both, f"{DAE} before"), both["picture"].to_numpy())
         rows.append(Generation(str(dataset), str(first["model"]), str(last["model"]), float(first["accuracy"]),
                                float(last["accuracy"]), change))  # fmt: skip
