@@ -2,7 +2,9 @@
 
     python docs/recorded/make.py src/karat/recorded/synergy runs/synergy-grid
     python docs/recorded/make.py src/karat/recorded/grid runs/grid-full runs/grid-interactions runs/grid-asking
-    python docs/recorded/make.py src/karat/recorded/compass runs/compass-full
+    python docs/recorded/make.py src/karat/recorded/compass runs/compass-full --anew
+    python docs/recorded/make.py src/karat/recorded/lora runs/compass-lora --bare
+    python docs/recorded/make.py src/karat/recorded/photographs runs/compass-photographs
 
 Values are kept as they are; those of a metric with very many are rounded to three decimals, or two. Rows of scores that
 an explainer never has are left out. Findings are those of the run, computed from all its rows; several runs are
@@ -80,16 +82,17 @@ def main() -> None:
     parser.add_argument("runs", nargs="+")
     parser.add_argument("--rows", default="", help="a pandas query: which rows to keep")
     parser.add_argument("--anew", action="store_true", help="conclude anew, by the code of today")
+    parser.add_argument("--bare", action="store_true", help="without details: what rows alone show")
     asked = parser.parse_args()
     runs = [load_run(name) for name in asked.runs]
     whole = Joined.of(runs)
     name = " + ".join(run.manifest["name"] for run in runs)
     rounded = Rounded(whole.store, whole, tuple(runs), asked.rows, name)
-    kept = record(rounded, asked.out, DETAILS.get(whole.spec["protocol"]["name"], ()))
+    kept = record(rounded, asked.out, () if asked.bare else DETAILS.get(whole.spec["protocol"]["name"], ()))
     if len(runs) > 1:
         _as_one(runs, Store(asked.out), name)
-    if len(runs) > 1 or asked.anew:
-        _conclude(whole, Store(asked.out))
+    if len(runs) > 1 or asked.anew or asked.bare:
+        _conclude(kept if asked.bare else whole, Store(asked.out))
     print(f"{len(kept.scores())} rows in {asked.out}")
 
 

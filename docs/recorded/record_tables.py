@@ -48,7 +48,7 @@ def claims_table(record: str, before: str) -> str:
     now = rows(record, "The paper's claims beside this run")
     body = []
     for row in now:
-        was = old.get(str(row["claim"]))
+        was = old.get(str(row["claim"])) or old.get(str(row["claim"]).partition(" (recorded run of ")[0])
         verdict = was["verdict"] if was else "–"
         told = f"{row['ours']}" + (f"; {row['because']}" if row["because"] else "")
         body.append((str(row["claim"]), verdict, str(row["verdict"]), told))

@@ -21,6 +21,7 @@ from karat.results.facts import parts_of
 from karat.results.run import Run, load_run
 
 _PHOTOGRAPHS = " (photographs: controls of the recorded compass-photographs)"
+LORA = "the recorded run of compass-lora"
 _TRAINING = " (recorded run of compass-lora)"
 
 

@@ -106,7 +106,7 @@ def compare(run: Results) -> Comparison:
     tables += published_tables.table_5(injected, printed)
     tables += published_tables.table_6(patterns, printed)
     tables += published_tables.table_8(table, parts, printed)
-    tables += published_tables.table_9(gains, best, parts, printed)
+    tables += published_tables.table_9(gains, best, parts, printed, "this run" if trained is None else beside.LORA)
     return Comparison(tuple(claims), tuple(sorted(tables, key=lambda finding: finding.title)))
 
 
@@ -121,7 +121,8 @@ def _real(table: pd.DataFrame) -> pd.DataFrame:
 
 def _span(estimates: Sequence[Estimate], digits: int = 1, sign: bool = False) -> str:
     values = [one.value for one in estimates if np.isfinite(one.value)]
-    return f"{rounded(min(values), digits, sign)} to {rounded(max(values), digits, sign)}" if values else "no value"
+    ends = [rounded(end, digits, sign) for end in (min(values), max(values))] if values else ["no value"]
+    return " to ".join(dict.fromkeys(ends))
 
 
 # ---- who points where

@@ -159,7 +159,10 @@ def table_8(readings: pd.DataFrame, parts: Parts, printed: Published) -> tuple[F
     return _made("Table 8 beside this run", "", names, rows)
 
 
-def table_9(gains: pd.DataFrame, best: pd.DataFrame, parts: Parts, printed: Published) -> tuple[Finding, ...]:
+def table_9(
+    gains: pd.DataFrame, best: pd.DataFrame, parts: Parts, printed: Published, trained: str
+) -> tuple[Finding, ...]:
+    """`trained` says which run the gains are of."""
     theirs = _printed(printed.tables["Table 9"], ["setting"])
     columns = ("accuracy", "dae", "ea")
     rows: Rows = []
@@ -181,6 +184,6 @@ def table_9(gains: pd.DataFrame, best: pd.DataFrame, parts: Parts, printed: Publ
     heads = ("model", "dataset", "explainer", "published explainer", "published accuracy", "published dae",
              "published ea", "accuracy", "dae", "ea")  # fmt: skip
     return (
-        *_made("Table 9 beside this run, training", about, names, rows),
+        *_made(f"Table 9 beside {trained}, training", about, names, rows),
         *_made("Table 9 beside this run, generations", "Each model's best explainer.", heads, generations),
     )
