@@ -47,6 +47,10 @@ def explain(
     budget: Annotated[
         float | None, typer.Option(help="Seconds for each explainer that asks; it asks less then.")
     ] = None,
+    check: Annotated[bool, typer.Option("--check", help="Put the maps to the test: are they to be believed?")] = False,
+    mask: Annotated[
+        Path | None, typer.Option(help="An image of the same size, bright where the evidence should lie.")
+    ] = None,
     out: Annotated[
         Path, typer.Option("--out", "-o", help="The ending says what is written: .html, .png, .svg or .json.")
     ] = Path("explanation.html"),
@@ -74,7 +78,7 @@ def explain(
     with Watch() as watch:
         made = explain_answer(
             model, image, text, explainers or None, word=word, say=say, against=against, show=show.value,
-            budget=budget, seed=seed, progress=watch,
+            budget=budget, check=check, mask=mask, seed=seed, progress=watch,
         )  # fmt: skip
     _print(made)
     write(made, out)

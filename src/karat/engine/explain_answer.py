@@ -13,7 +13,8 @@ from typing import Any, Literal
 import numpy as np
 
 from karat.engine.explain import about, check_capabilities, explainers_for, gives_pairs, word_of, words_of
-from karat.engine.explain_input import check_text, samples_of
+from karat.engine.explain_check import CHECK_PASSES, check_maps, shuffled_maps
+from karat.engine.explain_input import check_text, pixels_of, samples_of
 from karat.engine.recommended import WHY, place_of
 from karat.kernel.attribution import Attribution
 from karat.kernel.errors import BadInput
@@ -22,6 +23,7 @@ from karat.kernel.registry import build
 from karat.kernel.roles import CountsPasses, Model, plays
 from karat.kernel.sample import Sample
 from karat.kernel.target import Target, TargetLike, plain
+from karat.kernel.typing import Mask
 from karat.models import load_model
 from karat.models.torch_model import AnswersByToken, ReadsSpans, TorchModel
 from karat.probe.session import Session
@@ -44,6 +46,8 @@ def explain_answer(
     against: str | None = None,
     show: Show = "all",
     budget: float | None = None,
+    check: bool = False,
+    mask: Any = None,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Explanation:
@@ -55,6 +59,8 @@ def explain_answer(
         word: Explain this word or phrase only.
         show: "words" keeps the scores of the question's words, "cells" the maps, "pairs" those of places with words.
         budget: About so many seconds for each explainer that asks: they ask less where they would take longer.
+        check: Put the maps of the answer to the test (`karat.engine.explain_check`), and say whether to believe them.
+        mask: An image of the same size whose bright half is where the evidence should lie; checked too.
         progress: Called with each explainer's name before it begins, the session, and the forward passes to come.
 
     Returns:
@@ -108,10 +114,36 @@ def explain_answer(
         methods.append(Method(name, named, told, note, perf_counter() - began))
     spoken = tuple(Spoken(str(t), p) for t, p in zip(targets, probabilities, strict=True))
     tokens = _tokens(loaded, sample, answer)
+    verdicts: tuple[str, ...] = ()
+    if check or mask is not None:
+        if progress is not None:
+            progress("check", session, CHECK_PASSES)
+        verdicts = _checked(model if isinstance(model, str) else None, session, methods, _mask(mask, sample))
     session.close()
     return Explanation(
-        sample, loaded.name, answer, say is not None, tokens, tuple(targets), spoken, tuple(methods), why=WHY
+        sample, loaded.name, answer, say is not None, tokens, tuple(targets), spoken, tuple(methods), verdicts, WHY
     )
+
+
+def _checked(name: str | None, session: Session, methods: Sequence[Method], mask: Mask | None) -> tuple[str, ...]:
+    """A sentence for each map of the answer. Weights can be shuffled where the model was given by its name."""
+    maps = {method.name: method.maps[0] for method in methods}
+    shuffled = None
+    if name is not None and session.inside is not None:
+        shuffled = shuffled_maps(load_model("randomised", of=name), session, list(maps))
+    return tuple(check.sentence() for check in check_maps(session, maps, shuffled, mask))
+
+
+def _mask(mask: Any, sample: Sample) -> Mask | None:
+    if mask is None:
+        return None
+    bright = pixels_of(mask).max(-1) > 127
+    if bright.shape != sample.size:
+        raise BadInput(f"the mask has {bright.shape[1]} × {bright.shape[0]} pixels, the image {sample.size[1]} × "
+                       f"{sample.size[0]}: they must be of one size.")  # fmt: skip
+    if not bright.any() or bright.all():
+        raise BadInput("the mask is all of one kind: pixels brighter than half are where the evidence should lie.")
+    return bright
 
 
 def _fitted(name: str, session: Session, rare: bool, budget: float | None, per_pass: float) -> tuple[Any, str]:
