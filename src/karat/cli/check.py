@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -37,6 +38,9 @@ def check(
         ),
     ] = None,
     picture: Annotated[Path, typer.Option(help="Where to draw the token grid over the image.")] = Path("check.png"),
+    attempt: Annotated[
+        bool, typer.Option("--try", help="Time two samples of the spec, so that a first run has a forecast too.")
+    ] = False,
     laws: Annotated[
         bool, typer.Option("--laws", help="Also try what must hold for any architecture (see `karat.testing`).")
     ] = False,
@@ -48,7 +52,7 @@ def check(
     if (spec is None) == (model is None):
         raise BadInput("karat check takes a spec, or --model with --image (and --text); give one of the two.")
     if spec is not None:
-        _check_spec(spec, settings or [])
+        _check_spec(spec, settings or [], attempt)
         return
     if image is None:
         raise BadInput("karat check --model needs --image FILE to ask about.")
@@ -76,16 +80,22 @@ def check(
         _try_laws(loaded, sample, checked.answer)
 
 
-def _check_spec(spec: str, settings: list[str]) -> None:
+def _check_spec(spec: str, settings: list[str], attempt: bool) -> None:
     """Every name, every parameter, every model–explainer pair, every budget beside the players of the first shard."""
     from karat.engine.budgets import too_small_budgets
+    from karat.engine.events import renderer
     from karat.engine.plan import plan
     from karat.engine.resolve import read_spec
+    from karat.engine.trial import trial
     from karat.kernel.roles import DescribesInput, plays
 
     wanted = read_spec(spec_path(spec), settings)
     planned = plan(wanted)
-    show_plan(planned, str(RUNS / wanted.name))
+    if attempt:
+        with tempfile.TemporaryDirectory(prefix="karat-trial-") as folder:
+            show_plan(planned, str(RUNS / wanted.name), tried=trial(wanted, f"{folder}/trial", renderer()))
+    else:
+        show_plan(planned, str(RUNS / wanted.name))
     for recipe in planned.models:
         name = recipe.label
         if plays(recipe, DescribesInput):

@@ -114,9 +114,15 @@ def show_race(race: dict[str, Any]) -> None:
 
 
 def show_plan(
-    planned: Plan, where: str, workers: int | None = None, per_device: int | None = None, local: bool = True
+    planned: Plan,
+    where: str,
+    workers: int | None = None,
+    per_device: int | None = None,
+    local: bool = True,
+    tried: str | None = None,
 ) -> None:
-    """What a run would do: the grid, its cost, what is refused and why; on this machine, where its workers run."""
+    """What a run would do: the grid, its cost, what is refused and why; on this machine, where its workers run. The
+    time is that of earlier runs, and of a trial at `tried`."""
     from karat.engine.forecast import forecast
     from karat.engine.plan import missing_extras
     from karat.engine.run import placement
@@ -146,7 +152,7 @@ def show_plan(
             ["jobs to run", str(len(jobs))],
             ["workers", "\n".join(lines)],
             ["forward passes to ask for", f"{planned.passes(jobs):,.0f}"],
-            ["time", forecast(planned, jobs, where, workers)],
+            ["time", forecast(planned, jobs, where, workers, tried)],
             ["scores per explanation", ", ".join(planned.metrics)],
         ],
         title=f"{planned.spec.name}: protocol {label(planned.protocol)}",

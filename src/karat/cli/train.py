@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True, help="Train reference models, and verify what a model does by its behaviour.")
 
 Mode = Annotated[str, typer.Option(help="pure: learns to reason. spur: learns to match words.")]
-Recipe = Annotated[Path | None, typer.Option(help="A recipe of your own (YAML); the shipped one if not given.")]
+Recipe = Annotated[
+    Path | None,
+    typer.Option(help="A recipe of your own (YAML), or gridvlm.pure.widened; the shipped one if not given."),
+]
 Out = Annotated[Path | None, typer.Option("--out", "-o", help="Where checkpoints go; checkpoints/<name> if not given.")]
 Devices = Annotated[int, typer.Option(help="Processes or GPUs that share each batch.")]
 Seed = Annotated[int, typer.Option(help="Of first weights and samples; 0 ships.", min=0)]

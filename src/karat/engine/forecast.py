@@ -21,14 +21,15 @@ _NEIGHBOURS = 20  # runs next to this one that are looked at, newest first
 _MANY = 100
 
 
-def forecast(planned: Plan, jobs: Sequence[Job], where: str, workers: int | None) -> str:
-    """One line: the time on this machine, the time on many, what limits each, and how much of it was measured."""
+def forecast(planned: Plan, jobs: Sequence[Job], where: str, workers: int | None, tried: str | None = None) -> str:
+    """One line: the time on this machine, the time on many, what limits each, and how much of it was measured: in the
+    run at `where`, in those beside it, and in a trial if there was one."""
     if not planned.cells:
         return "unknown: nothing of it can be run here, see what is missing"
     if not jobs:
         return "none: everything is done"
     events, alike = [], []
-    for store in _runs(where):
+    for store in (*([Store(tried)] if tried is not None else []), *_runs(where)):
         told = [event for event in store.lines("events.jsonl") if isinstance(event, dict)]
         events += told
         if _protocol(store) == planned.spec.plain()["protocol"]:  # another protocol's scores take another time
@@ -39,7 +40,7 @@ def forecast(planned: Plan, jobs: Sequence[Job], where: str, workers: int | None
         cells = [cell for job in jobs for cell in job.cells if rates.of(cell.model, cell.explainer) is None]
         untimed = f"no explanation by {', '.join(dict.fromkeys(cell.explainer for cell in cells))} was timed here yet"
         why = untimed if rates.timings else "nothing like it was run here yet"
-        return f"unknown: {why}. Run a part of it first (--limit 8), then ask again"
+        return f"unknown: {why}. Time two samples with `karat check SPEC --try`, or run a part of it (--limit 8)"
     costs = measured_costs(events)
     here = min(max(workers, 1) if workers is not None else os.cpu_count() or 1, len(jobs))
     said = [_say(simulate(works, n, costs), n) for n in dict.fromkeys([here, max(here, _MANY)])]

@@ -53,9 +53,8 @@ def resolve(spec: Spec) -> Parts:
     explainers = _built("explainer", [_as_control(component, given) for component in spec.explainers], faults)
     if spec.absence and not faults:
         explainers = _built("explainer", _over_absences(spec, explainers, faults), faults)
-    if not faults:
-        components = [spec.protocol] if spec.absence else [spec.protocol, *spec.explainers]
-        faults += _broken_defaults(components, [protocol, *explainers][: len(components)], models)
+    if not faults and not spec.absence:
+        faults += _broken_defaults(spec.explainers, explainers, models)
     if faults:
         raise Faults(spec.name, faults)
     named = {component.name for component in spec.explainers}
@@ -90,7 +89,7 @@ def _hides(explainer: Any) -> bool:
 
 
 def _broken_defaults(components: Sequence[Component], parts: Sequence[Any], models: Sequence[ModelRecipe]) -> list[str]:
-    """Parts that hide features in a state nobody chose, which breaks a model of the spec."""
+    """Explainers that hide features in a state nobody chose, which breaks a model of the spec."""
     faults = []
     broken = [model.breaks() for model in models if plays(model, KnowsAbsence)]
     for component, part in zip(components, parts, strict=True):

@@ -29,8 +29,8 @@ def share(hits: npt.ArrayLike, clusters: Sequence[str] | None = None, confidence
 
     Hits that share a cluster (several samples of one photograph) count as fewer, by their design effect.
 
-    >>> share([True] * 4, "aabb")
-    Share(value=1.0, low=0.15811388300841897, high=1.0, n=4)
+    >>> str(share([True] * 4, "aabb"))
+    '100.0% [15.8%, 100.0%] of 4'
     """
     values = np.asarray(hits, dtype=np.float64)
     n = len(values)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from karat.models.training.evaluation import Evaluation
-from karat.models.training.recipe import Recipe
+from karat.models.training.recipe import Recipe, Refinement
 
 # gridvqax2026 tables 3 and 4: (M_spur, M_pure) in percent on pure samples, density 0.3 and 0.7.
 PAPER = {
@@ -75,8 +75,16 @@ def card_text(facts: Facts, evaluations: Sequence[Evaluation]) -> str:
 
 
 def _refinement(recipe: Recipe) -> str:
-    stages = [f"{s.steps} steps with {100 * s.changed:.0f} % changed questions and scenes" for s in recipe.refine]
-    return ", then ".join(stages) or "none"
+    return ", then ".join(map(_stage, recipe.refine)) or "none"
+
+
+def _stage(stage: Refinement) -> str:
+    parts = [f"{stage.changed:.0%} changed questions and scenes"]
+    if stage.widened:
+        parts.append(f"{stage.widened:.0%} scenes beyond the certified laws")
+    if stage.emptied:
+        parts.append(f"{stage.emptied:.0%} with hidden cells that mean empty")
+    return f"{stage.steps} steps with {', '.join(parts)}"
 
 
 def _claim(recipe: Recipe) -> str:

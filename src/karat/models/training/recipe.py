@@ -150,8 +150,8 @@ class Recipe:
 
 
 def load_recipe(architecture: str, mode: str, path: str | Path | None = None, seed: int | None = None) -> Recipe:
-    """The shipped recipe of a twin, or the one in a YAML file, which must be for that architecture and mode; with
-    another `seed`, if given."""
+    """The shipped recipe of a twin; or another by the name that it ships with (`gridvlm.pure.widened`), or in a YAML
+    file, which must be for that architecture and mode. `seed` takes the place of the recipe's, if given."""
     import yaml
 
     if architecture not in ARCHITECTURES:
@@ -160,11 +160,8 @@ def load_recipe(architecture: str, mode: str, path: str | Path | None = None, se
         raise BadInput(f"unknown mode {mode!r}; modes: {', '.join(MODES)}.")
     where = f"{architecture}.{mode}.yaml" if path is None else str(path)
     try:
-        text = (
-            (resources.files("karat.models.training") / "recipes" / where).read_text("utf-8")
-            if path is None
-            else Path(path).read_text("utf-8")
-        )
+        ours = resources.files("karat.models.training") / "recipes" / (where if path is None else f"{path}.yaml")
+        text = ours.read_text("utf-8") if ours.is_file() else Path(where).read_text("utf-8")
         data = yaml.safe_load(text)
     except OSError as error:
         raise BadInput(f"cannot read recipe {where}: {error.strerror or error}.") from None
