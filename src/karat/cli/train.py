@@ -20,7 +20,7 @@ app = typer.Typer(no_args_is_help=True, help="Train reference models, and verify
 Mode = Annotated[str, typer.Option(help="pure: learns to reason. spur: learns to match words.")]
 Recipe = Annotated[
     Path | None,
-    typer.Option(help="A recipe of your own (YAML), or gridvlm.pure.widened; the shipped one if not given."),
+    typer.Option(help="Your own (YAML), or one by name; that of the twin if not given."),
 ]
 Out = Annotated[Path | None, typer.Option("--out", "-o", help="Where checkpoints go; checkpoints/<name> if not given.")]
 Devices = Annotated[int, typer.Option(help="Processes or GPUs that share each batch.")]
