@@ -73,11 +73,12 @@ def view_of(moved: Movement, what: str = "visual token") -> View:
     finest = alive[_finest(area)]
     strips = moved.down.shape[1], moved.across.shape[1]
     for members in _candidates(finest, alive):
-        ys, xs = _centre(moved.down[members]), _centre(moved.across[members])
-        for rows, columns in _factors(len(members)):
-            placed = _placed(ys, xs, strips, rows, columns)
-            if placed is not None:
-                return View((rows, columns), tuple(int(members[k]) for k in placed), count)
+        for power in (2, 6):  # where convolutions reach far: by what moves a token most
+            ys, xs = (_centre(rows[members], power) for rows in (moved.down, moved.across))
+            for rows, columns in _factors(len(members)):
+                placed = _placed(ys, xs, strips, rows, columns)
+                if placed is not None:
+                    return View((rows, columns), tuple(int(members[k]) for k in placed), count)
     spread = f"a {what} reaches over {np.median(_extent(moved.down[alive])) / moved.down.shape[1]:.0%} of the height"
     raise BadInput(
         f"probe 'which cell': {len(finest)} of {count} {what}s move, and make no grid of rows and columns; {spread}. "
@@ -109,8 +110,8 @@ def _candidates(finest: npt.NDArray[np.intp], alive: npt.NDArray[np.intp]) -> li
     return made
 
 
-def _centre(rows: Floats) -> Floats:
-    weight = rows**2
+def _centre(rows: Floats, power: int) -> Floats:
+    weight = (rows / np.maximum(rows.max(1, keepdims=True), 1e-30)) ** power
     return np.asarray((weight * np.arange(rows.shape[1])).sum(1) / np.maximum(weight.sum(1), 1e-30))
 
 

@@ -56,7 +56,7 @@ def discover(module: nn.Module, processor: Any, name: str, given: VLMParameters)
     encoder_decoder = bool(getattr(config, "is_encoder_decoder", False))
     family = Discovered(
         model_type=str(config.model_type), level="asks", parts=Parts("", "", (), (), (), (), "", "", "", ""),
-        lens=lens.kind, moving=lens.moving, padding="apart", reuse="no",
+        lens=lens.kind, moving=lens.moving, along=lens.along, padding="apart", reuse="no",
         saying="decoder" if encoder_decoder else "together", start=_start(config) if encoder_decoder else None,
         axes=1, image_first=False, shift=0,
     )  # fmt: skip
@@ -195,7 +195,7 @@ def _side(processing: Processing) -> int:
 
 def _sizes(side: int) -> tuple[tuple[int, int], ...]:
     """Images that probes are made on: square, wide and tall."""
-    return (side, side), (side, side * 2), (side * 3 // 2, side)
+    return (side, side), (side, side * 2), (side * 2, side)
 
 
 def _start(config: Any) -> int:
@@ -254,14 +254,7 @@ def _looked_into(model: DiscoveredVLM, samples: list[Sample]) -> DiscoveredVLM:
             seen = f"{len(positions)} positions of its decoder move with the image"
             cross = ", ".join(found.cross_attention[:2]) or "nothing that was seen"
             return _with(model, model.family, f"{seen}; the decoder sees it through {cross}")
-        sightings, passes = {}, 0
-        side = samples[0].size[0]
-        for height, width in _sizes(side):
-            sized = model.encode([probe_sample(height, width, 0, QUESTION)])
-            key = key_of((sized.pixels.shape[-2], sized.pixels.shape[-1]))
-            if key not in sightings:
-                sightings[key], more = measure(model, sized)
-                passes += more
+        sightings, passes = _sightings(model, samples[0].size[0])
     except (KaratError, RuntimeError, ValueError, TypeError, IndexError, KeyError, AttributeError) as error:
         return _with(model, model.family, " ".join(str(error).split())[:300])
     before = inputs.other["before"].shape[1]
@@ -279,6 +272,26 @@ def _looked_into(model: DiscoveredVLM, samples: list[Sample]) -> DiscoveredVLM:
             family, level="asks", reasons=(*family.reasons, "no layer of the decoder forms attention maps")
         )
     return replace(model, family=family)
+
+
+def _sightings(model: DiscoveredVLM, side: int) -> tuple[dict[str, Sighting], int]:
+    """Measured on a square, a wide and a tall image; on larger ones, where small ones are shown twice at one scale."""
+    passes = 0
+    for scale in (1, 2):
+        sightings: dict[str, Sighting] = {}
+        try:
+            for height, width in _sizes(side * scale):
+                sized = model.encode([probe_sample(height, width, 0, QUESTION)])
+                key = key_of((sized.pixels.shape[-2], sized.pixels.shape[-1]))
+                if key not in sightings:
+                    sightings[key], more = measure(model, sized)
+                    passes += more
+        except KaratError:
+            if scale == 2:
+                raise
+        else:
+            break
+    return sightings, passes
 
 
 def _with(model: DiscoveredVLM, family: Discovered, reason: str) -> DiscoveredVLM:

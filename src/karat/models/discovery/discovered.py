@@ -63,7 +63,8 @@ class Discovered:
         model_type: Of its configuration.
         level: "asks", "differentiates" or "opens"; `reasons` say why not more.
         parts: Dotted names inside the module.
-        lens: How pixels become what the model takes for images; `moving` names these tensors.
+        lens: How pixels become what the model takes for images; `moving` names these tensors, `along`
+            the axes along which several images' are joined, where that is not the first.
         padding, reuse, saying: How questions of several lengths, an image that stays, and answers are run.
         image_first: Whether all visual tokens stand before the question.
         shift: Positions that the model puts before those of the prompt.
@@ -78,6 +79,7 @@ class Discovered:
     parts: Parts
     lens: LensKind
     moving: tuple[str, ...]
+    along: tuple[tuple[str, int], ...]
     padding: Padding
     reuse: Reuse
     saying: Saying
@@ -131,8 +133,9 @@ class Discovered:
                 key: Sighting(_view(each["tokens"]), _view(each["patches"]))
                 for key, each in held.pop("sightings").items()
             }
-            moving, reasons = tuple(held.pop("moving")), tuple(held.pop("reasons"))
-            return Discovered(parts=parts, sightings=sightings, moving=moving, reasons=reasons, **held)
+            lists = {name: tuple(held.pop(name)) for name in ("moving", "reasons")}
+            along = tuple((str(name), int(axis)) for name, axis in held.pop("along"))
+            return Discovered(parts=parts, sightings=sightings, along=along, **lists, **held)
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise BadInput(f"{path} is not a discovered family: {type(error).__name__}: {error}") from None
 

@@ -11,7 +11,7 @@ Three kinds, the first that fits:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -32,11 +32,13 @@ IMAGE, RESIDUE = "image.", "residue."  # of names in `Inputs.other`
 
 @dataclass(frozen=True, eq=False)
 class Lens:
-    """`moving` names the tensors that change with the image; the others depend on its size alone."""
+    """`moving` names the tensors that change with the image; the others depend on its size alone. `along` has the axis
+    along which a tensor of several images is those of each, where that is not the first."""
 
     processing: Processing
     kind: LensKind
     moving: tuple[str, ...]
+    along: tuple[tuple[str, int], ...] = ()
 
     @staticmethod
     def of(processing: Processing, images: Sequence[Image], question: str) -> Lens:
@@ -55,12 +57,13 @@ class Lens:
         shapes = [each.images[moving[0]].shape for each in (one, *sized)]
         frame = image_frame(processing.processor.image_processor, *images[0].shape[:2])
         plain = all(len(shape) == 4 and shape[:2] == (1, 3) for shape in shapes)
-        if len(moving) == 1 and plain and frame is not None:
-            return Lens(processing, "pixels", moving)
+        along = _axes(processing, images[0], one, question)
+        if len(moving) == 1 and plain and frame is not None and _is_picture(processing, moving[0], images[0], question):
+            return Lens(processing, "pixels", moving, along)
         # Little contrast: where edges are sharpened by resizing, nothing is cut off at black or white.
         soft = (images[0] // 4 + 96).astype(np.uint8)
-        lens = Lens(processing, "linear", moving)
-        return lens if lens._is_linear(soft, processing.one(soft, question)) else Lens(processing, "exact", moving)
+        lens = Lens(processing, "linear", moving, along)
+        return lens if lens._is_linear(soft, processing.one(soft, question)) else replace(lens, kind="exact")
 
     def size(self, height: int, width: int) -> tuple[int, int]:
         """What images must have in common to make a batch."""
@@ -94,7 +97,9 @@ class Lens:
 
     def tensors(self, pixels: Tensor, other: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """What the model's forward takes for its images, rows of all samples one after another."""
-        given = {name.removeprefix(IMAGE): t.flatten(0, 1) for name, t in other.items() if name.startswith(IMAGE)}
+        axis = dict(self.along)
+        kept = {name.removeprefix(IMAGE): tensor for name, tensor in other.items() if name.startswith(IMAGE)}
+        given = {name: _joined(tensor, axis.get(name, 0)) for name, tensor in kept.items()}
         if self.kind == "pixels":
             return given | {self.moving[0]: pixels}
         rows = self._processed(pixels) if self.kind == "linear" else self._rounded(pixels)
@@ -102,20 +107,24 @@ class Lens:
             like = given[name]
             row = rows[name].to(pixels.device)
             if self.kind == "linear":
-                row = row + other[RESIDUE + name].flatten(0, 1).to(row)
-            given[name] = row.reshape(like.shape).to(pixels.dtype)
+                row = row.reshape(like.shape) + _joined(other[RESIDUE + name], axis.get(name, 0)).to(row)
+            given[name] = row.reshape(like.shape).to(pixels.dtype).contiguous()
         return given
 
     def _processed(self, pixels: Tensor) -> dict[str, Tensor]:
         """Floats through the processor's code, differentiable."""
-        images = list((pixels.float() * _LEVELS).cpu().unbind())
-        made = self.processing.processor.image_processor(images, **self._call)
+        images: list[Any] = list((pixels.float() * _LEVELS).cpu().unbind())
+        call = self._call
+        if self._memory["nested"]:
+            images = [[image] for image in images]
+        made = self.processing.processor.image_processor(images, **call)
         return {name: made[name] for name in self.moving}
 
     def _rounded(self, pixels: Tensor) -> dict[str, Tensor]:
         images = (pixels.detach().float() * _LEVELS).round().clamp(0, _LEVELS).byte().permute(0, 2, 3, 1).cpu().numpy()
         made = [self.processing.one(image, "?").images for image in images]
-        return {name: torch.cat([each[name] for each in made]) for name in self.moving}
+        axis = dict(self.along)
+        return {name: torch.cat([each[name] for each in made], axis.get(name, 0)) for name in self.moving}
 
     @property
     def _call(self) -> dict[str, Any]:
@@ -126,6 +135,8 @@ class Lens:
             args, kwargs = recorder.calls[0]
             if len(args) > 1:
                 raise BadInput("the image processor is called with more than images.")
+            images = args[0] if args else kwargs["images"]
+            self._memory["nested"] = isinstance(images, list) and bool(images) and isinstance(images[0], list)
             self._memory["call"] = {name: value for name, value in kwargs.items() if name != "images"}
             self._memory["call"]["return_tensors"] = "pt"
         return self._memory["call"]
@@ -156,3 +167,38 @@ class Lens:
             and float((made[name] - prepared.images[name]).detach().abs().max()) < _ROUNDING
             for name in self.moving
         )
+
+
+def _joined(rows: Tensor, axis: int) -> Tensor:
+    """(n, *one image's) as the model takes it: the images one after another along an axis."""
+    joined = rows.flatten(0, 1) if axis == 0 else torch.cat(list(rows.unbind()), axis)
+    return joined.contiguous()
+
+
+def _axes(processing: Processing, image: Image, one: Prepared, question: str) -> tuple[tuple[str, int], ...]:
+    """Of tensors of which two images' are not those of each one after the other: the axis along which they are."""
+    text = processing.chat(question)
+    try:
+        two = processing.call([image, image], [text, text])
+    except BadInput:
+        two = processing.call([[image], [image]], [text, text])
+    found = []
+    for name, tensor in one.images.items():
+        both = two[name]
+        shape = both.shape if isinstance(both, Tensor) else np.asarray(both).shape
+        grown = [k for k, (a, b) in enumerate(zip(tensor.shape, shape, strict=False)) if b == 2 * a and a]
+        if grown and grown[0] != 0:
+            found.append((name, grown[0]))
+    return tuple(found)
+
+
+def _is_picture(processing: Processing, name: str, image: Image, question: str) -> bool:
+    """Whether ramps down and across an image are ramps down and across what the processor makes of it."""
+    for axis in (0, 1):
+        levels = np.linspace(0, 255, image.shape[axis]).astype(np.uint8)
+        ramp = np.broadcast_to(levels[:, None, None] if axis == 0 else levels[None, :, None], image.shape)
+        made = processing.one(np.ascontiguousarray(ramp), question).images[name][0].mean(0)
+        profile, flat = made.mean(1 - axis), made.mean(axis)
+        if not bool((profile.diff() > -1e-3).all()) or float(flat.max() - flat.min()) > 0.2 * float(profile.max() - profile.min()):
+            return False
+    return True

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from karat.models.vlm import VLMParameters
 
 
+ASKED_GRID = 7, 7  # of the image, where visual tokens make none: what is hidden and shown
+
+
 @dataclass(frozen=True, eq=False)
 class DiscoveredVLM:
     """A `TorchModel` that answers token by token. Made by `vlm` for architectures that it does not know."""
@@ -68,7 +71,7 @@ class DiscoveredVLM:
 
     @cached_property
     def lens(self) -> Lens:
-        return Lens(self.processing, self.family.lens, self.family.moving)
+        return Lens(self.processing, self.family.lens, self.family.moving, self.family.along)
 
     @cached_property
     def forward(self) -> OwnForward:
@@ -184,7 +187,7 @@ class DiscoveredVLM:
         inner = None if self.family.saying == "decoder" else shift + before + length + after - 1
         text = tuple(range(shift + before, shift + before + length))
         if self.family.level != "opens":
-            return Layout(None, None, text, inner)
+            return Layout(ASKED_GRID, None, text, inner)
         view = self.view(inputs)
         positions = self.image_positions(inputs)
         return Layout(view.grid, tuple(positions[k] for k in view.order), text, inner)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _TOKENS = "input_ids"
 _MASK = "attention_mask"
+_NOT_ASKED = ("labels", "offset_mapping", "special_tokens_mask")  # of training, and of tokenizers
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,8 +91,11 @@ class Processing:
 
     def call(self, images: Sequence[Any], texts: Sequence[str]) -> dict[str, Any]:
         """What the processor makes of images and texts."""
+        from PIL import Image as Pillow
+
+        images = [Pillow.fromarray(image) if isinstance(image, np.ndarray) else image for image in images]
         try:
-            made = self.processor(images=list(images), text=list(texts), return_tensors="pt")
+            made = self.processor(images=images, text=list(texts), return_tensors="pt")
         except (ValueError, TypeError, RuntimeError, IndexError, KeyError, AttributeError) as error:
             raise BadInput(
                 f"{type(self.processor).__name__} cannot process an image and the text {texts[0]!r}: "
@@ -110,7 +114,7 @@ class Processing:
         tables: dict[str, Tensor] = {}
         images: dict[str, Tensor] = {}
         for name, value in made.items():
-            if name in (_TOKENS, _MASK) or value is None:
+            if name in (_TOKENS, _MASK, *_NOT_ASKED) or value is None:
                 continue
             tensor = value if isinstance(value, torch.Tensor) else torch.as_tensor(np.asarray(value))
             by_token = tensor.ndim >= 2 and tensor.shape[0] == 1 and tensor.shape[1] == length and "pixel" not in name
