@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -27,8 +27,9 @@ _SPILT = 0.34  # of the movement of a token, that of its neighbour where cells a
 _ROUNDED = 0.05  # where a thumbnail is downscaled to 256 levels by the processor, and without rounding here
 
 
-def vlm_laws(model: AnyVLM, samples: Sequence[Sample], answers: Sequence[str]) -> list[Law]:
-    """Every law on a few samples with questions. `answers` are any; the model's own need not be among them."""
+def vlm_laws(model: AnyVLM, samples: Sequence[Sample], answers: Sequence[str], only: Collection[str] = ()) -> list[Law]:
+    """Every law, or `only` those named, on a few samples with questions. `answers` are any; the model's own need not be
+    among them."""
     laws: dict[str, Callable[[AnyVLM, Sequence[Sample], Sequence[str]], str]] = {
         "its probability is that of the module's own forward": _own_probability,
         "its answer is what generate gives": _own_answer,
@@ -42,7 +43,9 @@ def vlm_laws(model: AnyVLM, samples: Sequence[Sample], answers: Sequence[str]) -
     }
     if isinstance(model, DiscoveredVLM) and model.family.level != "opens":
         del laws[_CELL]  # it says of itself that its tokens have no cells
-    return [tried(name, partial(law, model, samples, answers)) for name, law in laws.items()]
+    return [
+        tried(name, partial(law, model, samples, answers)) for name, law in laws.items() if not only or name in only
+    ]
 
 
 def _own_probability(model: AnyVLM, samples: Sequence[Sample], answers: Sequence[str]) -> str:

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from karat.kernel.errors import BadInput, KaratError
 from karat.kernel.sample import Sample
-from karat.models.discovery.cells import movement, view_of
+from karat.models.discovery.cells import Movement, movement, view_of
 from karat.models.discovery.discovered import Discovered, Parts, Sighting, key_of
 from karat.models.discovery.forward import OwnForward
 from karat.models.discovery.lens import Lens
@@ -125,20 +125,31 @@ def measure(model: DiscoveredVLM, inputs: Inputs) -> tuple[Sighting, int]:
     with torch.no_grad():
         most = tokens(first.pixels).shape[1]
     strips = int(min(max(5 * np.sqrt(most), 24), 256))
-    with torch.no_grad(), silenced(model.module, tower_attention(model.module, found)):
-        moved = movement(first.pixels, strips, tokens)
-    count = held.get("patches", 0)
-
-    def of(rows: slice) -> Any:
-        return replace(moved, down=moved.down[rows], across=moved.across[rows])
-
+    passes = 1
+    everything = tower_attention(model.module, found)
+    inside = [name for name in everything if name.startswith(f"{found.vision_layers}.")]
+    # What gathers a few patches by attention has cells too, which show if it is let run.
+    for k, quiet in enumerate((everything, inside)):
+        with torch.no_grad(), silenced(model.module, quiet):
+            moved = movement(first.pixels, strips, tokens)
+        passes += moved.passes
+        count = held.get("patches", 0)
+        try:
+            view = view_of(_rows(moved, slice(count, None)))
+        except KaratError:
+            if k == 1 or inside == everything:
+                raise
+            continue
+        break
     patches = None
     if count:
-        try:
-            patches = view_of(of(slice(count)), "patch")
-        except KaratError:
-            patches = None
-    return Sighting(view_of(of(slice(count, None))), patches), moved.passes
+        with suppress(KaratError):
+            patches = view_of(_rows(moved, slice(count)), "patch")
+    return Sighting(view, patches), passes
+
+
+def _rows(moved: Movement, rows: slice) -> Movement:
+    return replace(moved, down=moved.down[rows], across=moved.across[rows])
 
 
 def next_position(model: DiscoveredVLM, sample: Sample) -> list[int]:

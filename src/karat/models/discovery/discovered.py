@@ -133,7 +133,7 @@ class Discovered:
                 key: Sighting(_view(each["tokens"]), _view(each["patches"]))
                 for key, each in held.pop("sightings").items()
             }
-            lists = {name: tuple(held.pop(name)) for name in ("moving", "reasons")}
+            lists: dict[str, Any] = {name: tuple(held.pop(name)) for name in ("moving", "reasons")}
             along = tuple((str(name), int(axis)) for name, axis in held.pop("along"))
             return Discovered(parts=parts, sightings=sightings, along=along, **lists, **held)
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:

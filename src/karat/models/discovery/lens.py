@@ -199,6 +199,8 @@ def _is_picture(processing: Processing, name: str, image: Image, question: str) 
         ramp = np.broadcast_to(levels[:, None, None] if axis == 0 else levels[None, :, None], image.shape)
         made = processing.one(np.ascontiguousarray(ramp), question).images[name][0].mean(0)
         profile, flat = made.mean(1 - axis), made.mean(axis)
-        if not bool((profile.diff() > -1e-3).all()) or float(flat.max() - flat.min()) > 0.2 * float(profile.max() - profile.min()):
+        if not bool((profile.diff() > -1e-3).all()) or float(flat.max() - flat.min()) > 0.2 * float(
+            profile.max() - profile.min()
+        ):
             return False
     return True
