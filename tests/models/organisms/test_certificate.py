@@ -94,17 +94,17 @@ def test_the_verdict_of_a_model_with_a_leak_is_no(name, leak):
 
 
 def test_a_model_that_sees_through_hiding_is_caught():
-    model = Follower("frame", ignores_hiding=True)
+    model = Follower("tag", ignores_hiding=True)
     model.original = {sample.id: sample.votes for sample in TRIALS.samples}
     failed = [check.says for check in verify_organism(model, trials=TRIALS).checks if not check.ok]
-    assert [says for says in failed if "frame hidden in" in says] == failed
+    assert [says for says in failed if "tag hidden in" in says] == failed
     assert len(failed) == 5
 
 
 def test_redundant_cues_keep_the_answer_one_by_one_and_lose_it_together():
     checks = {check.says: check for check in verify_organism(Follower("either"), trials=TRIALS).checks}
-    both = checks["frame and tag hidden in blur: answers as its table says"]
-    one = checks["frame hidden in blur: answers as its table says"]
+    both = checks["frame and tag hidden in white: answers as its table says"]
+    one = checks["frame hidden in white: answers as its table says"]
     assert (both.seen.value, one.seen.value) == (1.0, 1.0)
     assert checks["frame and tag turned round: answer changes"].seen.n > 0
 
@@ -124,3 +124,17 @@ def test_what_cannot_be_certified_is_refused():
         verify_organism(Follower("tag_and_word", reads=False), trials=TRIALS)
     with pytest.raises(KaratError, match="24 samples"):
         make_trials(4)
+
+
+def test_a_state_that_does_not_hide_a_cue_is_not_held_against_its_rule():
+    """A blurred border still shows its colour, and so does the mean of a picture of which it is a third."""
+    image = SAMPLES[0].with_cues(frame=True).image
+    orange, teal = (SAMPLES[0].with_cues(frame=vote).without("frame", state="blur").image[0] for vote in (True, False))
+    assert image.shape == (192, 192, 3)
+    assert abs(orange.mean(0) - teal.mean(0)).max() > 40  # of 255
+    checks = {check.says for check in verify_organism(Follower("frame"), trials=TRIALS).checks}
+    assert not any("frame hidden in blur" in says or "frame hidden in mean" in says for says in checks)
+    assert any("frame hidden in white" in says for says in checks)
+    assert any("tag hidden in blur" in says for says in checks)
+    others = {check.says for check in verify_organism(Follower("tag"), trials=TRIALS).checks}
+    assert any("frame hidden in blur" in says for says in others)  # it must not matter to a rule of the tag

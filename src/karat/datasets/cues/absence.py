@@ -7,7 +7,11 @@ import numpy as np
 from karat.kernel.empty import EMPTY, empty_image
 from karat.kernel.typing import Image, Mask
 
-__all__ = ["EMPTY", "hide"]
+__all__ = ["EMPTY", "LEAKY", "hide"]
+
+#: States in which a hidden cue can still be told: a blurred border keeps its colour, and a border is nearly a third of
+#: what the picture's mean colour is made of.
+LEAKY: dict[str, frozenset[str]] = {"frame": frozenset({"blur", "mean"})}
 
 
 def hide(image: Image, hidden: Mask, state: str) -> Image:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from karat.datasets.cues.absence import EMPTY
+from karat.datasets.cues.absence import EMPTY, LEAKY
 from karat.datasets.cues.generate import generate
 from karat.datasets.cues.rules import Rule
 from karat.datasets.cues.sample import CAN_BE_ABSENT, CueSample
@@ -146,7 +146,12 @@ class _Judge:
         pairs = [frozenset(pair) for pair in combinations(rule.cues, 2)]
         self.changes = [*(frozenset({cue}) for cue in seen), *pairs]
         gone = [frozenset({cue}) for cue in seen if cue != "side"] + [pair for pair in pairs if "side" not in pair]
-        self.absences = [(c, s) for s in STATES for c in gone if s != NONE or c <= set(CAN_BE_ABSENT)]
+        self.absences = [
+            (c, s)
+            for s in STATES
+            for c in gone
+            if (s != NONE or c <= set(CAN_BE_ABSENT)) and not any(s in LEAKY.get(cue, ()) for cue in c & {*rule.cues})
+        ]
         self.of = 1 + len(self.changes) + len(self.absences)
         self.before = self._ask(self.samples)
 
