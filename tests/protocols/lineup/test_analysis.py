@@ -82,3 +82,11 @@ def test_parts_are_both_one_or_neither() -> None:
     )
     [row] = analysis.parts(pd.DataFrame(rows)).to_dict("records")
     assert np.allclose([row["both"], row["one"], row["neither"]], 1 / 3)
+
+
+def test_one_photograph_is_one_that_all_models_followed() -> None:
+    rows = explained({"tag": "tag", "frame": "word"}, n=3)
+    rows["model"] = [f"m.{rule}" for _ in range(3) for rule in ("tag", "frame")]
+    table = analysis.one_photograph(rows.drop(index=0))  # the first is one that a model did not follow its rule on
+    assert table["mine"].to_dict() == {"m.tag": "tag", "m.frame": "word"}
+    assert analysis.one_photograph(pd.DataFrame()).empty

@@ -89,7 +89,7 @@ def test_a_run_finds_who_points_at_the_rule(tmp_path: Path) -> None:
     assert habits.loc["control/oracle", ["blind", "excess"]].tolist() == [0.0, 1.0]
     assert habits.loc["control/random", "excess_low"] < 0.1
     titles = [finding.title for finding in finished.findings()]
-    assert titles[:2] == ["Which rule was it?", "Whom do explainers accuse?"]
+    assert titles[:2] == ["Which rule was it?", "Whom do explainers accuse?"]  # controls are on no photograph
 
 
 def test_rows_do_not_depend_on_batches(tmp_path: Path) -> None:

@@ -146,6 +146,19 @@ def habits(rows: pd.DataFrame) -> pd.DataFrame:
     return frame_of(made, Habit)
 
 
+def one_photograph(rows: pd.DataFrame) -> pd.DataFrame:
+    """Whom every explainer accuses of each model on one sample: the first of those that most models followed their rule
+    on. Rows are rules, columns explainers; None where an explainer says nothing. From `percentile_rows`."""
+    if not len(rows):
+        return pd.DataFrame()
+    counts = rows.groupby("sample", observed=True)["model"].nunique()
+    sample = min(counts.index[counts == counts.max()])
+    own = rows[rows["sample"] == sample]
+    table = own[[f"of_{cue}" for cue in POINTED]].to_numpy(dtype=np.float64)
+    accused = np.array(POINTED, dtype=object)[np.nanargmax(np.where(np.isnan(table), -1.0, table), axis=1)]
+    return own.assign(accused=accused).pivot(index="model", columns="explainer", values="accused")
+
+
 def confusion(scores: pd.DataFrame) -> pd.DataFrame:
     """Who is accused, by rule: models that follow one rule alone, whatever their samples' certificates say."""
     cues = {f"accuses_{cue}": cue for cue in POINTED}

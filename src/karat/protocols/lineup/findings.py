@@ -23,6 +23,7 @@ def findings(run: Results) -> list[Finding]:
     rows = percentile_rows(run)
     made = [
         _pointing(frames, analysis.habits(rows), scores),
+        *_photograph(rows),
         _confusion(analysis.confusion(scores), frames["pointing"]),
     ]
     for frame, tell in (
@@ -105,6 +106,27 @@ def _pointing(frames: dict[str, pd.DataFrame], habits: pd.DataFrame, scores: pd.
         "get; an explainer's own chance is its habit: what its accusations of models with other rules get.",
         tuple(sentences), columns, table_rows(both, names), figures=(figure,),
     )  # fmt: skip
+
+
+def _photograph(rows: pd.DataFrame) -> list[Finding]:
+    """One photograph, and what is said of each model that answers about it."""
+    table = analysis.one_photograph(rows[~rows["explainer.is_control"]] if len(rows) else rows)
+    if table.empty:
+        return []
+    rules = rows.drop_duplicates("model").set_index("model")["model.mechanism"]
+    order = sorted(table.index, key=lambda model: (str(rules[model]), str(model)))
+    explainers = tuple(map(str, table.columns))
+    cells = tuple(
+        (model, str(rules[model]), *(None if pd.isna(cue) else str(cue) for cue in table.loc[model])) for model in order
+    )
+    return [
+        Finding(
+            "One photograph, and a model for every rule",
+            "The same photograph and question, put to models that answer by different rules; the cue that each "
+            "explanation accuses. The samples of this page show the maps.",
+            (), ("model", "rule", *explainers), cells,
+        )
+    ]  # fmt: skip
 
 
 def _confusion(table: pd.DataFrame, pointing: pd.DataFrame) -> Finding:

@@ -34,10 +34,6 @@ _POINTING = Card(
     ceiling="control/oracle", citation="ours",
 )  # fmt: skip
 SCORES = (
-    replace(
-        CorrectedMass.card, name="own_mass", summary="mass on what this model's rule uses here, corrected for area"
-    ),
-    replace(CorrectedMass.card, name="own_words", summary="mass on the words that this model's rule uses, corrected"),
     _POINTING,
     replace(
         _POINTING,
@@ -54,6 +50,10 @@ SCORES = (
         name="pair_named",
         summary="of all couples of an image cue and a word, the accused one is the couple that the rule uses",
     ),
+    replace(
+        CorrectedMass.card, name="own_mass", summary="mass on what this model's rule uses here, corrected for area"
+    ),
+    replace(CorrectedMass.card, name="own_words", summary="mass on the words that this model's rule uses, corrected"),
     *(
         Card(f"accuses_{cue}", f"the accused is {cue}, whatever the rule", "metric", range=(0.0, 1.0), citation="ours")
         for cue in POINTED
