@@ -17,7 +17,12 @@ from karat.protocols.lineup.pointing import POINTED, permuted
 SIDE, GAP, LINE, FOOT, LEFT = 160, 14, 24, 24, 150
 INK, PALE, PAPER = (32, 36, 44), (110, 116, 126), (255, 255, 255)
 RULES = ("content", "tag", "frame", "word", "tag_and_word")
-EXPLAINERS = ("gradient/input_x_gradient", "cam/gradcam", "attention/rollout", "perturbation/occlusion")
+EXPLAINERS = {
+    "cam/gradcam": {},
+    "attention/rollout": {},
+    "perturbation/leave_one_out": {"visual": (6, 6)},
+    "gradient/input_x_gradient": {},
+}
 
 
 def heated(image: np.ndarray, values: np.ndarray) -> Image.Image:
@@ -45,8 +50,8 @@ def main() -> None:
         draw.text((8, y + 8), f"rule: {rule}", fill=INK, font=large)
         draw.text((8, y + 32), f"says {session.answers[0]}", fill=PALE, font=small)
         sheet.paste(Image.fromarray(sample.image).resize((SIDE, SIDE)), (LEFT, y))
-        for j, name in enumerate(EXPLAINERS, start=1):
-            [attribution] = build("explainer", name, {})(session)
+        for j, (name, parameters) in enumerate(EXPLAINERS.items(), start=1):
+            [attribution] = build("explainer", name, parameters)(session)
             percentiles = permuted(sample, attribution, session.rng(0, "lineup/permuted"))
             x = LEFT + j * (SIDE + GAP)
             sheet.paste(heated(sample.image, attribution.visual), (x, y))

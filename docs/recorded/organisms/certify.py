@@ -28,7 +28,7 @@ from karat.models.organisms.files import read_origin
 from karat.models.organisms.verify import Trials, make_trials, verify_organism
 from karat.models.vlm_adapter import VLM
 
-SAMPLES, HIDDEN = 192, 48
+SAMPLES, HIDDEN = 192, 96
 COLUMNS = ("base", "rule", "implant", "dose", "seed", "weights", "check", "bar", "share", "low", "high", "n", "holds")
 CACHE = Path(os.environ.get("KARAT_CACHE") or tempfile.gettempdir()) / "certify"
 
