@@ -44,7 +44,7 @@ def models(name: str) -> tuple[Any, Sample, list[Target]]:
         text = "How many red circles are left of blue square 2"
         loaded = load_model("gridvlm.pure")
     else:
-        from models.tiny_llava import make_module, make_processor
+        from tests.models.tiny_llava import make_module, make_processor
 
         side = size(224, 96)
         processor = make_processor(side=side)

@@ -22,6 +22,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy.stats import spearmanr
 
+from karat.drawing.heat import stretched
 from karat.kernel.attribution import Attribution, resize_maps
 from karat.kernel.identity import generator
 from karat.kernel.registry import build
@@ -136,7 +137,8 @@ def alike(one: Map | None, other: Map | None) -> float | None:
     """The rank correlation of two maps, cell by cell; None where one of them says nothing."""
     if one is None or other is None:
         return None
-    [resized] = resize_maps(np.asarray(other, dtype=np.float64)[None], *one.shape)
+    rows, columns = (min(a, b) for a, b in zip(one.shape, other.shape, strict=True))
+    one, resized = stretched(one, rows, columns), stretched(other, rows, columns)  # finer cells are averaged
     if np.ptp(one) == 0 or np.ptp(resized) == 0:
         return None
     return float(spearmanr(one.ravel(), resized.ravel()).statistic)

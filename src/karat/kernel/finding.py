@@ -86,6 +86,12 @@ class Finding:
     def plain(self) -> dict[str, Any]:
         return asdict(self)
 
+    def _repr_html_(self) -> str:
+        from karat.drawing.table import html_table, html_text
+
+        table = html_table(self.columns, self.rows) if self.rows else ""
+        return html_text(self.title, (*self.cautions, *self.sentences, self.about), table)
+
     @staticmethod
     def read(data: Mapping[str, Any]) -> Finding:
         return Finding(

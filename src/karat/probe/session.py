@@ -41,7 +41,7 @@ class Traces(Protocol):
     def traces(self, model: TorchModel, /) -> Request: ...
 
 
-@dataclass
+@dataclass(repr=False)
 class Cost:
     """What a session has asked of its model: traces (each one forward for the whole batch), and coalitions."""
 
@@ -52,6 +52,16 @@ class Cost:
     images: ImagePasses = field(default_factory=ImagePasses)
     seconds: dict[str, float] = field(default_factory=dict)  # where time went, by what it was for; see `clock`
     _running: list[str] = field(default_factory=list)  # clocks that run, the innermost last
+
+    def __repr__(self) -> str:
+        asked = f"{self.passes.made:,} forward passes ({self.passes.saved:,} saved) in {self.passes.batches:,} batches"
+        return f"Cost: {self.traces} traces ({self.shared} shared), {self.backwards} backwards, {asked}"
+
+    def _repr_html_(self) -> str:
+        from karat.drawing.table import html_table, html_text
+
+        rows = sorted(self.seconds.items(), key=lambda row: -row[1])
+        return html_text(repr(self), (), html_table(["for", "seconds"], rows) if rows else "")
 
     @contextmanager
     def clock(self, what: str) -> Iterator[None]:

@@ -118,6 +118,17 @@ class Run:
                 f"{self.path}/findings.json holds no findings. Running the same command again writes it anew."
             ) from None
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows: what ran, and what the protocol concluded first."""
+        from karat.drawing.table import html_table, html_text
+
+        what = ("models", "datasets", "explainers")
+        rows = [(kind, ", ".join(self.parts.get(kind.removesuffix("s"), {}))) for kind in what]
+        verdict = next((finding for finding in self.findings() if not finding.section), None)
+        lines = () if verdict is None else (verdict.title, *verdict.sentences)
+        return html_text(f"{self.manifest.get('name', self.path)}: {self.manifest.get('protocol', '')}", lines,
+                         html_table(("of", "names"), rows))  # fmt: skip
+
     def events(self) -> Iterator[dict[str, Any]]:
         return self.store.lines("events.jsonl")
 
