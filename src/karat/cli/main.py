@@ -8,7 +8,24 @@ import traceback
 
 import typer
 
-from karat.cli import check, compare, data, demo, explain, ls, paper, report, run, score, status, train, view, why
+from karat.cli import (
+    board,
+    check,
+    compare,
+    data,
+    demo,
+    explain,
+    export,
+    ls,
+    paper,
+    report,
+    run,
+    score,
+    status,
+    train,
+    view,
+    why,
+)
 from karat.kernel.errors import KaratError
 
 app = typer.Typer(
@@ -32,8 +49,10 @@ app.command()(why.why)
 app.command()(report.report)
 app.command()(view.view)
 app.command()(compare.compare)
+app.command()(export.export)
 app.command()(paper.paper)
 app.command()(score.score)
+app.add_typer(board.app, name="board")
 app.add_typer(data.app, name="data")
 app.add_typer(train.app, name="train")
 

@@ -8,12 +8,19 @@ from typing import Annotated
 import typer
 
 from karat.cli.console import run_path
+from karat.kernel.errors import BadInput
 
 
 def report(
     runs: Annotated[list[str] | None, typer.Argument(help="Runs, directories or URLs; the newest if none.")] = None,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Where the page goes; RUN/report, or report/ for a URL.")
+    ] = None,
+    pictures: Annotated[
+        str, typer.Option(metavar="N|all", help="Samples whose pictures and maps the page holds.")
+    ] = "2048",
+    space: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Write a folder to push as a static Space, instead.")
     ] = None,
     single_file: Annotated[bool, typer.Option("--single-file", help="All in one index.html: for small runs.")] = False,
 ) -> None:
@@ -23,7 +30,15 @@ def report(
     """
     from karat.report import report as write_page
 
+    if pictures != "all" and not pictures.isdigit():
+        raise BadInput(f"--pictures is a number of samples, or all; got {pictures!r}.")
     chosen = runs or [str(run_path(None))]
     beside = Path("report") if "://" in chosen[0] else Path(chosen[0], "report")
-    page = write_page(chosen, out or beside, single_file=single_file)
+    if space is not None:
+        from karat.report.export import space as write_space
+
+        page = write_space(chosen, space)
+    else:
+        most = None if pictures == "all" else int(pictures)
+        page = write_page(chosen, out or beside, single_file=single_file, pictures=most)
     typer.echo(page.resolve().as_uri())

@@ -47,6 +47,10 @@ def run(
     progress: Annotated[
         str | None, typer.Option(help="live, plain, json or none; live on a terminal, plain in a pipe.")
     ] = None,
+    tracker: Annotated[
+        list[str] | None,
+        typer.Option(metavar="MODULE:NAME", help="Pass the run's events on to an object of your own. Repeatable."),
+    ] = None,
     until_settled: Annotated[
         float | None,
         typer.Option(help="Spend samples only until the order of the explainers is settled at this confidence (0.95)."),
@@ -65,6 +69,7 @@ def run(
     from karat.engine.resolve import read_spec
     from karat.engine.run import check_workers
     from karat.engine.run import run as carry_out
+    from karat.engine.trackers import Tracked, tracker_named
 
     if progress is not None and progress not in STYLES:
         raise BadInput(f"--progress takes {', '.join(STYLES)}; got {progress!r}.")
@@ -76,6 +81,7 @@ def run(
         raise BadInput(f"--until-settled is a confidence between 0 and 1, such as 0.95; got {until_settled:g}.")
     if settle_by is not None and until_settled is None:
         raise BadInput("--settle-by names the score of a race: add --until-settled 0.95.")
+    trackers = [tracker_named(name) for name in tracker or ()]
     limits = [f"limit={limit}"] if limit is not None else []
     wanted = read_spec(spec_path(spec), [*(settings or []), *limits])
     where = out or str(RUNS / wanted.name)
@@ -89,7 +95,8 @@ def run(
         show_plan(planned, where, workers, per_device, engine == "local" and workers != 0)
         return
     finished = carry_out(
-        wanted, where, workers=workers, per_device=per_device, engine=engine, address=address, show=renderer(progress),
+        wanted, where, workers=workers, per_device=per_device, engine=engine, address=address,
+        show=Tracked(renderer(progress), trackers) if trackers else renderer(progress),
         fail_on_error=fail_on_error, until=None if until_settled is None else Settle(until_settled, settle_by),
     )  # fmt: skip
     if until_settled is not None and progress not in ("json", "none"):

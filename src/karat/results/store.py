@@ -106,6 +106,14 @@ class Store:
                 return data[_LIST]
         return data
 
+    def is_sealed(self, name: str) -> bool:
+        """Whether a JSON file has a seal; `read_json` refuses one that does not fit."""
+        try:
+            data = json.loads(self.read(name))
+        except (ValueError, RecursionError):
+            return False
+        return isinstance(data, dict) and _SEAL in data
+
     def remove(self, name: str) -> None:
         try:
             self.files.remove(name)
