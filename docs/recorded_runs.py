@@ -3,6 +3,7 @@ paper's claims beside it, and the whole report behind a link."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,34 @@ def on_files(files: Any, config: Any) -> Any:
 def on_post_build(config: Any) -> None:
     for name in names():
         report([RECORDED / name], Path(config["site_dir"]) / "runs" / name / "page")
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Tables of recorded runs in the text: `[[sss RECORD MODEL]]` on a line of its own."""
+    return re.sub(
+        r"^\[\[sss (\S+) (\S+)\]\]$", lambda asked: sss_table(asked[1], asked[2]), markdown, flags=re.MULTILINE
+    )
+
+
+def sss_table(name: str, model: str) -> str:
+    """SSS of a model's explainers on two sets of the same images, with intervals, from a recorded run."""
+    from karat.kernel.identity import generator
+    from karat.protocols.semantic.analysis import mean, per_image, predictions
+    from karat.statistics import paired_difference
+
+    table = predictions(load_run(RECORDED / name))
+    table = table[table["model"] == model]
+    images, (first, second) = per_image(table), sorted(table["dataset"].unique())
+    matched = table[table["dataset"] == first].groupby("explainer")["size_matched"].mean()
+    lines = [f"| explainer | SSS, {first} | SSS, {second} | difference | size-matched |", "|---|---|---|---|---|"]
+    for explainer, group in images.groupby("explainer"):
+        wide = group.pivot(index="image", columns="dataset", values="sss")
+        levels = [mean(wide[one].dropna(), model, one, explainer) for one in (first, second)]
+        gap = paired_difference(wide[second], wide[first], rng=generator(0, str(explainer), "docs/sss"))
+        told = [f"{one.value:.3f} [{one.low:.3f}, {one.high:.3f}]" for one in levels]
+        apart = f"{gap.value:+.3f} [{gap.low:+.3f}, {gap.high:+.3f}]" if gap.value else "0"
+        lines.append(f"| {explainer} | {told[0]} | {told[1]} | {apart} | {matched[explainer]:.2f} |")
+    return "\n".join(lines)
 
 
 def page(name: str) -> str:

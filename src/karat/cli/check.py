@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,6 +16,7 @@ from karat.kernel.errors import BadInput
 
 if TYPE_CHECKING:
     from karat.engine.check import Checked
+    from karat.engine.plan import Plan
     from karat.kernel.roles import Model
     from karat.kernel.sample import Sample
 
@@ -100,9 +102,30 @@ def _check_spec(spec: str, settings: list[str], attempt: bool) -> None:
         name = recipe.label
         if plays(recipe, DescribesInput):
             typer.echo(f"{name} sees {recipe.sees()}")
+    _say_vocabularies(planned)
     if reasons := too_small_budgets(planned):
         raise BadInput("as it stands the run would write failures only:\n" + "\n".join(f"- {r}" for r in reasons))
     typer.echo(f"{spec} is sound.")
+
+
+def _say_vocabularies(planned: Plan) -> None:
+    """How many classes of each dataset each model has a word for; where there is none, no row could be scored."""
+    from karat.datasets.segmentation.vocabulary import without_word
+    from karat.kernel.registry import label
+    from karat.kernel.roles import HasVocabulary, plays
+
+    for recipe, dataset in itertools.product(planned.models, planned.datasets):
+        if not plays(recipe, HasVocabulary) or not plays(dataset, HasVocabulary):
+            continue
+        name, spoken, classes = label(recipe), recipe.vocabulary(), dataset.vocabulary()
+        if not spoken or not classes:
+            continue
+        lacking = without_word(classes, spoken)
+        if len(lacking) == len(set(classes)):
+            raise BadInput(f"{name} has no word for any class of {label(dataset)}: no row could be scored.")
+        text = f"{name} has words for {len(set(classes)) - len(lacking)} of {len(set(classes))} classes of "
+        few = f": none for {', '.join(lacking[:8])}{' and others' if len(lacking) > 8 else ''}" if lacking else ""
+        typer.echo(f"{text}{label(dataset)}{few}")
 
 
 def _try_laws(model: Model, sample: Sample, answer: str) -> None:

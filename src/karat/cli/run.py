@@ -25,7 +25,7 @@ def run(
         list[str] | None,
         typer.Option("--set", help="Override a field: seed=3, protocol.steps=5; the value is YAML. Repeatable."),
     ] = None,
-    limit: Annotated[int | None, typer.Option(help="Take only the first N samples of each dataset.")] = None,
+    limit: Annotated[int | None, typer.Option(help="Take only the first N images of each dataset.")] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would run and what it would cost, then stop.")
     ] = False,

@@ -33,7 +33,8 @@ def too_small_budgets(planned: Plan) -> list[str]:
     """
     reasons = []
     for model, recipe in enumerate(planned.models):
-        jobs = [job for job in planned.grid if job.model == model and job.start == 0]
+        mine = [job for job in planned.grid if job.model == model]
+        jobs = [job for job in mine if job.start == min(one.start for one in mine if one.dataset == job.dataset)]
         wanted = [(job, k) for job in jobs for k in job.explainers if plays(planned.explainers[k], ChecksBudget)]
         if not wanted or (plays(recipe, FetchesWeights) and recipe.to_fetch() is not None):
             continue

@@ -14,7 +14,7 @@ from karat.kernel.cell import CELL_VERSION, Cell, Job
 from karat.kernel.errors import BadInput, CapabilityMissing, ExtraMissing, KaratError
 from karat.kernel.identity import canonical, source
 from karat.kernel.registry import label, registered
-from karat.kernel.roles import Benchmark, CountsPasses, Dataset, Explainer, ModelRecipe, Revised, plays
+from karat.kernel.roles import AsksRepeatedly, Benchmark, CountsPasses, Dataset, Explainer, ModelRecipe, Revised, plays
 from karat.kernel.spec import Spec
 from karat.probe.session import Session
 
@@ -99,9 +99,12 @@ def plan(spec: Spec, strict: bool = True) -> Plan:
     grid: list[Job] = []
     for d, dataset in enumerate(datasets):
         size = _told("dataset", dataset, lambda: len(dataset))  # noqa: B023  asked at once
-        total = size if spec.limit is None else min(size, spec.limit)
-        if total == 0:
-            raise BadInput(f"dataset {label(dataset)} has no samples.")
+        each = dataset.predictions if plays(dataset, AsksRepeatedly) else 1
+        first = spec.start * each
+        total = size if spec.limit is None else min(size, first + spec.limit * each)
+        if total <= first:
+            after = f" after the first {spec.start} images" if first else ""
+            raise BadInput(f"dataset {label(dataset)} has no samples{after}.")
         for m, model in enumerate(models):
             able = [
                 i
@@ -110,7 +113,7 @@ def plan(spec: Spec, strict: bool = True) -> Plan:
                 and not any(s.takes(label(model), label(dataset), label(e)) for s in spec.skip)
             ]
             shared = _shared_fields(spec, protocol, model, dataset)
-            for start in range(0, total, spec.shard_size):
+            for start in range(first, total, spec.shard_size):
                 stop = min(start + spec.shard_size, total)
                 cells = tuple(_cell(shared, protocol, model, explainers[i], dataset, start, stop) for i in able)
                 if cells:

@@ -87,6 +87,19 @@ class Dataset(Protocol):
     def load(self, start: int, stop: int) -> list[Sample]: ...
 
 
+class HasVocabulary(Protocol):
+    """A recipe or dataset that knows the names of its classes without loading a model; empty where it does not."""
+
+    def vocabulary(self) -> tuple[str, ...]: ...
+
+
+class AsksRepeatedly(Protocol):
+    """A dataset that asks about each image so many times, one sample after another: a spec's `limit` counts images."""
+
+    @property
+    def predictions(self) -> int: ...
+
+
 class Explainer(Protocol[S_contra]):
     """Parameters only; one call explains a whole batch: `Explainer[karat.probe.Session]`."""
 

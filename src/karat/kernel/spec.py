@@ -88,7 +88,8 @@ class Spec(BaseModel):
     seed: int = Field(default=0, ge=0)
     shard_size: int = Field(default=64, ge=1)
     batch_size: int = Field(default=32, ge=1)
-    limit: int | None = Field(default=None, ge=1)  # samples of each dataset
+    start: int = Field(default=0, ge=0)  # images of each dataset that are passed over at its beginning
+    limit: int | None = Field(default=None, ge=1)  # images of each dataset
     keep_maps: bool = True  # keep attributions (at most 64 cells a side) for the page
 
     @staticmethod

@@ -96,6 +96,9 @@ class ClassifierRecipe:
             f"the middle of the image at {used.size[0]}×{used.size[1]} ({used.interpolation}), mean {mean}, std {std}"
         )
 
+    def vocabulary(self) -> tuple[str, ...]:
+        return self._names
+
     def load(self) -> Classifier:
         module, published = self._module()
         if self.weights is not None:

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
+from PIL import Image
 
 from karat.engine.plan import plan
 from karat.engine.run import run as carry_out
@@ -140,10 +141,25 @@ def test_sweep_chooses_and_writes_a_spec(tmp_path: Path) -> None:
     assert chosen is not None
     assert written["protocol"]["threshold"] == chosen.threshold
     assert written["protocol"]["mode"] == chosen.mode
-    assert len(written["explainers"]) == 1
+    names = [one["name"] for one in written["explainers"]]
+    assert names == [f"{WORLD}Slope", "control/uniform"]  # the chosen one, and the controls
     assert "limit" not in written
+    assert written["start"] == 10  # the images after those that it was chosen by
     planned = plan(Spec.parse(written))  # it is a spec that runs
-    assert len(planned.cells) == 2  # 12 samples in shards of 8
+    assert [(job.start, job.stop) for job in planned.grid] == [(10, 12)]
+
+
+def test_a_limit_counts_images_however_often_each_is_asked_about(tmp_path: Path) -> None:
+    for part in ("images", "masks"):
+        (tmp_path / part).mkdir()
+        for name in "abcd":
+            Image.fromarray(np.ones((8, 8), np.uint8)).save(tmp_path / part / f"{name}.png")
+    (tmp_path / "labels.txt").write_text("1: cat\n")
+    folder = {"name": "segmentation/folder", "root": str(tmp_path), "predictions": 3}
+    planned = plan(spec(datasets=[folder], limit=2, start=1))
+    assert {(job.start, job.stop) for job in planned.grid} == {(3, 9)}  # six samples
+    with pytest.raises(BadInput, match="no samples after the first 4 images"):
+        plan(spec(datasets=[folder], start=4))
 
 
 def test_the_choice_is_the_clearest_that_covers_enough() -> None:

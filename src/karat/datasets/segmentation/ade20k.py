@@ -12,6 +12,7 @@ from annotated_types import Ge
 
 from karat.datasets.segmentation import files
 from karat.datasets.segmentation.scene import Scene, samples, split
+from karat.datasets.segmentation.vocabulary import aliases
 from karat.kernel.card import Card
 from karat.kernel.errors import BadInput
 from karat.kernel.sample import Sample
@@ -39,7 +40,7 @@ class Ade20k:
     predictions: Annotated[int, Ge(1)] = 1
     card: ClassVar[Card] = Card(
         "segmentation/ade20k", "ADE20K: scenes with masks, the challenge's 150 classes or the full set", "dataset",
-        citation="Zhou et al. 2017, Scene parsing through ADE20K dataset",
+        version=2, citation="Zhou et al. 2017, Scene parsing through ADE20K dataset",
     )  # fmt: skip
 
     @property
@@ -85,6 +86,10 @@ class Ade20k:
             assert self._names  # a missing name table is the dataset's fault, not one image's
         return samples(self._scene, lambda i: self._files[i][0].stem, start, stop, self.predictions)
 
+    def vocabulary(self) -> tuple[str, ...]:
+        """Of the challenge; the full set names the objects of each image in a file of its own."""
+        return () if self._full else tuple(self._names.values())
+
     def _scene(self, i: int) -> Scene:
         image, mask = self._files[i]
         if self._full:
@@ -94,7 +99,7 @@ class Ade20k:
         else:
             ids, names = files.read_indexed(mask), self._names
         classes, ignored = split(ids, names, self.ignore, {0} - set(self.ignore))
-        return Scene(image.stem, files.read_image(image), classes, ignored)
+        return Scene(image.stem, files.read_image(image), classes, ignored, aliases(names.values()))
 
 
 def _objects(mask: Path) -> dict[int, str]:

@@ -14,6 +14,7 @@ from annotated_types import Ge
 from karat.datasets.arrays import file_hash
 from karat.datasets.segmentation import files
 from karat.datasets.segmentation.scene import Scene, samples
+from karat.datasets.segmentation.vocabulary import aliases
 from karat.kernel.card import Card
 from karat.kernel.errors import BadInput, ExtraMissing
 from karat.kernel.identity import digest
@@ -35,7 +36,7 @@ class Coco:
     split: str = "val2017"
     predictions: Annotated[int, Ge(1)] = 1
     card: ClassVar[Card] = Card(
-        "segmentation/coco", "COCO: photographs with masks of 80 classes, from instances_*.json", "dataset",
+        "segmentation/coco", "COCO: photographs with masks of 80 classes, from instances_*.json", "dataset", version=2,
         citation="Lin et al. 2014, Microsoft COCO", extra="vision",
     )  # fmt: skip
 
@@ -75,6 +76,9 @@ class Coco:
         _, images, _ = self._annotations
         return samples(self._scene, lambda i: Path(images[i]["file_name"]).stem, start, stop, self.predictions)
 
+    def vocabulary(self) -> tuple[str, ...]:
+        return tuple(self._annotations[0].values())
+
     def _scene(self, i: int) -> Scene:
         names, images, annotations = self._annotations
         about = images[i]
@@ -87,7 +91,7 @@ class Coco:
             label = names[int(one["category_id"])]
             pixels = decode(one["segmentation"], *size)
             classes[label] = classes[label] | pixels if label in classes else pixels
-        return Scene(Path(about["file_name"]).stem, image, classes)
+        return Scene(Path(about["file_name"]).stem, image, classes, aliases=aliases(self.vocabulary()))
 
 
 def decode(segmentation: Any, height: int, width: int) -> Mask:

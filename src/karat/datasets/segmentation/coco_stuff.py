@@ -13,6 +13,7 @@ from annotated_types import Ge
 
 from karat.datasets.segmentation import files
 from karat.datasets.segmentation.scene import Scene, samples, split
+from karat.datasets.segmentation.vocabulary import aliases
 from karat.kernel.card import Card
 from karat.kernel.errors import BadInput
 from karat.kernel.sample import Sample
@@ -51,7 +52,7 @@ class CocoStuff:
     predictions: Annotated[int, Ge(1)] = 1
     card: ClassVar[Card] = Card(
         "segmentation/coco_stuff", "COCO-Stuff 10K: photographs with masks of 91 things and 91 kinds of stuff",
-        "dataset", citation="Caesar et al. 2018, COCO-Stuff; semscore2025",
+        "dataset", version=2, citation="Caesar et al. 2018, COCO-Stuff; semscore2025",
     )  # fmt: skip
 
     @property
@@ -91,14 +92,20 @@ class CocoStuff:
         assert self._names  # a missing name table is the dataset's fault, not one image's
         return samples(self._scene, lambda i: self._files[i][1].stem, start, stop, self.predictions)
 
-    def _scene(self, i: int) -> Scene:
-        image, mask = self._files[i]
-        left_out = {
+    def vocabulary(self) -> tuple[str, ...]:
+        return tuple(name for number, name in self._names.items() if number and number not in self._left_out)
+
+    @property
+    def _left_out(self) -> set[int]:
+        return {
             number for number in self._names
             if (self.keep == "things" and number > LAST_THING) or (self.keep == "stuff" and number <= LAST_THING)
         }  # fmt: skip
-        classes, ignored = split(_read_mat(mask), self._names, self.ignore, left_out | {0} - set(self.ignore))
-        return Scene(mask.stem, files.read_image(image), classes, ignored)
+
+    def _scene(self, i: int) -> Scene:
+        image, mask = self._files[i]
+        classes, ignored = split(_read_mat(mask), self._names, self.ignore, self._left_out | {0} - set(self.ignore))
+        return Scene(mask.stem, files.read_image(image), classes, ignored, aliases(self.vocabulary()))
 
 
 def _read_mat(path: Path) -> np.ndarray[tuple[int, int], np.dtype[np.int32]]:

@@ -11,6 +11,7 @@ from annotated_types import Ge
 
 from karat.datasets.segmentation import files
 from karat.datasets.segmentation.scene import Scene, samples, split
+from karat.datasets.segmentation.vocabulary import aliases
 from karat.kernel.card import Card
 from karat.kernel.sample import Sample
 
@@ -35,7 +36,7 @@ class Voc:
     background: bool = False
     predictions: Annotated[int, Ge(1)] = 1
     card: ClassVar[Card] = Card(
-        "segmentation/voc", "Pascal VOC 2012: photographs with masks of 20 classes", "dataset",
+        "segmentation/voc", "Pascal VOC 2012: photographs with masks of 20 classes", "dataset", version=2,
         citation="Everingham et al. 2015, The Pascal visual object classes challenge",
     )  # fmt: skip
 
@@ -69,9 +70,12 @@ class Voc:
     def load(self, start: int, stop: int) -> list[Sample]:
         return samples(self._scene, lambda i: self._files[i][1].stem, start, stop, self.predictions)
 
+    def vocabulary(self) -> tuple[str, ...]:
+        return NAMES if self.background else NAMES[1:]
+
     def _scene(self, i: int) -> Scene:
         image, mask = self._files[i]
         classes, ignored = split(
             files.read_indexed(mask), dict(enumerate(NAMES)), {255}, () if self.background else {0}
         )
-        return Scene(mask.stem, files.read_image(image), classes, ignored)
+        return Scene(mask.stem, files.read_image(image), classes, ignored, aliases(self.vocabulary()))

@@ -13,7 +13,7 @@ from karat.kernel.card import Card
 from karat.kernel.errors import BadInput, KaratError, UnknownName
 from karat.kernel.identity import digest
 from karat.kernel.registry import build
-from karat.kernel.roles import DescribesInput, Model, ModelRecipe, plays
+from karat.kernel.roles import DescribesInput, HasVocabulary, Model, ModelRecipe, plays
 from karat.kernel.typing import Scalar
 from karat.models.local_weights import local_weights
 from karat.models.zoo.entries import Entry, entries
@@ -69,6 +69,10 @@ class ZooRecipe:
         if plays(inner, DescribesInput):
             return inner.sees()
         return f"the image at {self.entry.input} px, as its processor does"
+
+    def vocabulary(self) -> tuple[str, ...]:
+        inner = self.inner
+        return inner.vocabulary() if plays(inner, HasVocabulary) else ()
 
     @property
     def place(self) -> Path:

@@ -17,6 +17,7 @@ from karat.probe.session import Session
 from karat.protocols.semantic.overlay import Resize, Scale
 from karat.protocols.semantic.protocol import Semantic
 from karat.protocols.semantic.target import LEAST, Target
+from karat.results.facts import parts_of
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,8 @@ class SemanticSweep:
 
     A configuration is chosen among those that score at least `coverage` of the predictions: the one whose SSS keeps
     most clearly below that of chance, measured in standard deviations over predictions and averaged over models. (The
-    lowest SSS would be the most flattering one, not the most reliable.) It is written as `chosen.yaml` into the run.
+    lowest SSS would be the most flattering one, not the most reliable.) It is written as `chosen.yaml` into the run,
+    with the controls of the sweep beside it, for the images that the sweep did not choose by (those after its `limit`).
     """
 
     thresholds: Annotated[tuple[Annotated[float, Ge(0)], ...], MinLen(1)] = tuple(k / 10 for k in range(10))
@@ -77,22 +79,23 @@ class SemanticSweep:
         chosen = choose_configuration(curves(run, self.thresholds), self.coverage)
         if chosen is None:
             return {}
-        spec: dict[str, Any] = {key: value for key, value in run.spec.items() if key != "limit"}
+        used = run.spec.get("limit")
+        spec: dict[str, Any] = {key: value for key, value in run.spec.items() if key not in ("limit", "start")}
+        if used is not None:
+            spec["start"] = int(run.spec.get("start") or 0) + int(used)
         fixed = {name: getattr(self, name) for name in ("scale", "resize", "target", "region", "min_confidence")} | (
             {"roles": list(self.roles)} if self.roles else {}
         )
         spec["name"] = f"{spec['name']}-chosen"
-        spec["about"] = f"SSS at the configuration that {run.spec['name']} chose: hold it fixed to compare models"
+        held_out = "on images that it did not see" if used is not None else "on the images it chose by: set its limit"
+        spec["about"] = f"SSS at the configuration that {run.spec['name']} chose, {held_out}"
         spec["protocol"] = {"name": "semantic", "threshold": chosen.threshold, "mode": chosen.mode, **fixed}
-        spec["explainers"] = [spec["explainers"][self._position(run, chosen.explainer)]]
+        spec["explainers"] = [one for one in spec["explainers"] if self._stays(run, one, chosen.explainer)]
         return {"chosen.yaml": yaml.safe_dump(spec, sort_keys=False, allow_unicode=True)}
 
-    def _position(self, run: Results, name: str) -> int:
-        """Which of the spec's explainers goes by that label."""
+    def _stays(self, run: Results, one: Mapping[str, Any], chosen: str) -> bool:
+        """The chosen explainer, by its label, and every control."""
         from karat.kernel.registry import build, label
 
-        labels = [
-            label(build("explainer", one["name"], {k: v for k, v in one.items() if k != "name"}))
-            for one in run.spec["explainers"]
-        ]
-        return labels.index(name)
+        name = label(build("explainer", one["name"], {key: value for key, value in one.items() if key != "name"}))
+        return name == chosen or bool(parts_of(run.manifest)["explainer"][name]["is_control"])

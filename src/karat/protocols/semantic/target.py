@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
+
+import numpy as np
 
 from karat.datasets.segmentation.scene import ALIAS, CLASS
 from karat.kernel.errors import KaratError
@@ -30,7 +32,8 @@ class Ranks(Protocol):
 class Rules:
     """semscore2025's selection: `target` says among what is chosen, `min_confidence` from where on a choice counts.
 
-    - truth: the rank-th largest class of the image, whatever the model says of it (the paper's classifiers)
+    - truth: the rank-th largest class of the image, whatever the model says of it (the paper's classifiers); by the
+      likeliest of the model's words for it where it has not the name itself (`datasets.segmentation.vocabulary`)
     - predicted: the model's rank-th best answer or detection (the paper's detectors)
     - present: the rank-th best of the image's own labels, probabilities renormalised over them (the paper's CLIPs)
     """
@@ -89,14 +92,17 @@ def _labels(rules: Rules, model: Model, sample: Sample, ranking: Ranking) -> Ran
     if not labels:
         return str(sample.meta.get("problem") or "the image has no labelled class")
     known = dict(ranking)
-    if not all(label in known for label in labels):  # a model that ranks only some answers, or lacks a label
+    spoken = [_word(sample, label, known) for label in labels]
+    if not any(spoken):  # a model that ranks only some answers, or has no word for any
         try:
             known = dict(zip(labels, model.score([sample] * len(labels), labels).tolist(), strict=True))
         except KaratError as error:
             return str(error)
-    pairs = [(label, known[label]) for label in labels]
+        spoken = list(labels)
+    pairs = [(word or label, known[word] if word else np.nan) for word, label in zip(spoken, labels, strict=True)]
     if rules.target == "truth":
         return pairs
+    pairs = [pair for pair in pairs if not np.isnan(pair[1])]
     total = sum(score for _, score in pairs)
     return sorted(((label, score / total if total > 0 else 0.0) for label, score in pairs), key=lambda pair: -pair[1])
 
@@ -116,6 +122,8 @@ def _pick(rules: Rules, sample: Sample, ranking: Ranking, options: Ranking | str
         return none("nothing was predicted" if not options else f"there are only {len(options)} to choose from")
     answer, confidence = options[rank - 1]
     label = label_of(answer)
+    if np.isnan(confidence):
+        return none(f"the model has no word for {label!r}")
     if rules.target == "truth":
         why = None
     else:
@@ -132,6 +140,19 @@ def _is_right(sample: Sample, answer: str, mine: bool) -> bool | None:
     """Whether the image has what an answer says; None for rows that the answer is not of, and where nobody knows."""
     present = {region.label for region in sample.regions if region.role in (CLASS, ALIAS)} or {sample.answer}
     return None if not mine or present == {None} else label_of(answer) in present
+
+
+def _word(sample: Sample, label: str, known: Mapping[str, float]) -> str | None:
+    """What the model calls a class of the image: its own name, else the likeliest of the other words for it."""
+    if label in known:
+        return label
+    pixels = [region.pixels for region in sample.regions if region.role == CLASS and region.label == label]
+    others = [
+        region.label
+        for region in sample.regions
+        if region.role == ALIAS and region.label in known and any(region.pixels is own for own in pixels)
+    ]
+    return max((word for word in others if word is not None), key=known.__getitem__, default=None)
 
 
 def _names(sample: Sample, answer: str, label: str) -> bool:
