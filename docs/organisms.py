@@ -1,4 +1,4 @@
-"""A page of what every shipped organism proved, made from its certificates whenever the docs are built (a MkDocs hook)."""
+"""A page of what every shipped organism proved, made from its certificates when the docs are built (a MkDocs hook)."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _HEAD = """# What the organisms proved
 
 Certificates of the organisms that ship with Karat, on photographs that no training saw and after rounding to half
 precision: `docs/recorded/organisms/certify.py`, which does what `karat train verify` does. [Cues](cues.md) has what is
-asked. A check that fails is named, with what was seen; in a run every sample has its own certificate, so a sample on which a
-model does not follow its rule never counts.
+asked. A check that fails is named, with what was seen; in a run every sample has its own certificate, so a sample on
+which a model does not follow its rule never counts.
 
 | organism | answers as its table says | checks that hold | the first of the others |
 |---|---|---|---|

@@ -74,6 +74,8 @@ def test_the_order_of_explainers_by_implant() -> None:
     assert frame.loc["seed", "tau"] == 1
     assert frame.loc["implant", "tau"] == -1
     assert len(frame) == 2  # scratch seed 1 and lora seed 0 differ in both
+    undosed = pd.DataFrame(rows).drop(columns="model.dose")  # a run without doses has no such column
+    assert analysis.implants(undosed)["tau"].tolist() == frame["tau"].tolist()
 
 
 def test_parts_are_both_one_or_neither() -> None:

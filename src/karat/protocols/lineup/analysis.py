@@ -221,18 +221,21 @@ def _curve(cue: str, series: pd.DataFrame, null: pd.DataFrame) -> Iterator[Dose]
 def implants(scores: pd.DataFrame) -> pd.DataFrame:
     """Does the order of explainers change with how the rule got there? `Order` of every couple of implants on the rules
     that both have, and of every couple of seeds: what another training of the same kind changes."""
-    needed = ("model.family", "model.variant", "model.implant", "model.seed", "model.dose")
+    needed = ("model.family", "model.variant", "model.implant", "model.seed")
     if any(name not in scores for name in needed):
         return frame_of([], Order)
     rows = scores[(scores["metric"] == "pointing") & scores["value"].notna() & ~scores["explainer.is_control"]]
-    rows = rows[rows["model.dose"] == 1]
+    if "model.dose" in rows:  # a fact that no model of a run varies in is no column
+        rows = rows[rows["model.dose"].fillna(1.0) == 1]
     made = []
     for _, family in rows.groupby("model.family", observed=True, sort=False):
         kinds = list(family.groupby(["model.implant", "model.seed"], observed=True, sort=True))
         for ((first, seed), one), ((second, other_seed), other) in combinations(kinds, 2):
             if (first == second) == (seed == other_seed):
                 continue  # differs in both
-            names = [f"{implant}, seed {number}" for implant, number in ((first, seed), (second, other_seed))]
+            names = [
+                f"{implant}, seed {float(str(number)):g}" for implant, number in ((first, seed), (second, other_seed))
+            ]
             order = _order(one, other, names, "seed" if first == second else "implant")
             if order is not None:
                 made.append(order)
