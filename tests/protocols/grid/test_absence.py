@@ -12,7 +12,7 @@ import pytest
 from karat.engine.run import run
 from karat.kernel.claim import Agreement, Claim, Comparison
 from karat.kernel.spec import Spec
-from karat.protocols.grid.absence import absence_findings, absence_means, in_state, states
+from karat.protocols.grid.absence import absence_findings, absence_means, broken_states, in_state, states
 from karat.protocols.grid.analysis import tidy
 from karat.protocols.grid.claims import compare, over_states
 from karat.protocols.grid.verdict import verdict, verdicts
@@ -29,6 +29,22 @@ def of_states(iou: Mapping[str, float], n: int = 12) -> pd.DataFrame:
         for state, value in iou.items()
     }
     return made({**metrics, "interaction/multiviz": {"iou": noise(0.03, 0.01)}}, BUCKETS, n=n, family="gridnet")
+
+
+def test_a_state_that_breaks_a_model_does_not_count() -> None:
+    """The claim on MultiSHAP's precision flips between white and grey; where grey breaks the model, white decides."""
+
+    def judged(scores: pd.DataFrame) -> Mapping[str, str]:
+        return {claim.text: claim.verdict for claim in compare(scores).claims}
+
+    scores = of_states({"white": 0.8, "grey": 0.1})
+    both = judged(scores)
+    flips = {text for text, verdict in both.items() if verdict == "depends on absence"}
+    assert flips
+    sound = judged(scores.assign(**{"model.breaks_in": "black, grey"}))
+    assert flips.isdisjoint(text for text, verdict in sound.items() if verdict == "depends on absence")
+    assert {sound[text] for text in flips} <= {"agree", "disagree"}
+    assert broken_states(tidy(scores)) == frozenset()
 
 
 def test_states_are_those_that_a_method_is_crossed_over() -> None:

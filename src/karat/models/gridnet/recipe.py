@@ -47,7 +47,14 @@ class GridNet:
 
     @property
     def facts(self) -> dict[str, Scalar]:
-        return {"family": "gridnet", "variant": self.variant, "weights": self.weights, "seed": self.seed}
+        broken = ", ".join(sorted(self.breaks())) or None
+        return {
+            "family": "gridnet",
+            "variant": self.variant,
+            "weights": self.weights,
+            "seed": self.seed,
+            "breaks_in": broken,
+        }
 
     @property
     def capabilities(self) -> frozenset[str]:

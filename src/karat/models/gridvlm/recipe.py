@@ -48,7 +48,14 @@ class GridVLM:
 
     @property
     def facts(self) -> dict[str, Scalar]:
-        return {"family": "gridvlm", "variant": self.variant, "weights": self.weights, "seed": self.seed}
+        broken = ", ".join(sorted(self.breaks())) or None
+        return {
+            "family": "gridvlm",
+            "variant": self.variant,
+            "weights": self.weights,
+            "seed": self.seed,
+            "breaks_in": broken,
+        }
 
     @property
     def capabilities(self) -> frozenset[str]:

@@ -47,6 +47,13 @@ def states(rows: pd.DataFrame) -> list[str]:
     return sorted(str(state) for state in crossed(rows)["absence"].unique())
 
 
+def broken_states(rows: pd.DataFrame) -> frozenset[str]:
+    """States in which one of the rows' models no longer answers as it does (`karat train verify`): what a method says
+    there is about the state, so they do not count."""
+    told = rows["breaks_in"].dropna().unique() if "breaks_in" in rows else []
+    return frozenset(state for text in told for state in str(text).split(", "))
+
+
 def in_state(rows: pd.DataFrame, state: str) -> pd.DataFrame:
     """Rows of one absent state, with those of methods that the run has in one state only, or that hide nothing."""
     others = rows.index.isin(crossed(rows).index) & (rows["absence"] != state)

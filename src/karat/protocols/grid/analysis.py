@@ -56,7 +56,8 @@ def tidy(scores: pd.DataFrame) -> pd.DataFrame:
     """The columns that analyses read, of `Run.scores()`.
 
     Of the model: `family` (its pair of twins), `architecture`, `twin` (empty for models that are no twins), `dose`,
-    `model_seed`; of the explainer: `method` (registered name), `is_control`, `part`, `absence`, `value_kind`. A sample
+    `model_seed`, `breaks_in` (absent states, by commas); of the explainer: `method` (registered name), `is_control`,
+    `part`, `absence`, `value_kind`. A sample
     that several datasets of a run have (their buckets may overlap) counts once: the dataset with the most samples of a
     bucket stands, and as a whole, so that blocks stay together.
     """
@@ -95,9 +96,13 @@ def models(scores: pd.DataFrame) -> pd.DataFrame:
     nothing = pd.Series(np.nan, index=known.index)
     dose = known["model.dose"].where(dosed) if "model.dose" in known else nothing
     seed = known.get("model.seed", nothing)
+    broken = known.get("model.breaks_in", nothing)
     return pd.DataFrame(
-        {"architecture": architecture, "family": pd.Series(family), "twin": twin, "dose": dose, "model_seed": seed}
-    )
+        {
+            "architecture": architecture, "family": pd.Series(family), "twin": twin, "dose": dose, "model_seed": seed,
+            "breaks_in": broken,
+        }
+    )  # fmt: skip
 
 
 def _once_each(scores: pd.DataFrame) -> npt.NDArray[np.bool_]:

@@ -17,7 +17,7 @@ from karat.protocols.common.controls import UNIFORM
 from karat.protocols.common.judge import CANNOT_TELL, above, below, within
 from karat.protocols.common.published import Published, load
 from karat.protocols.common.words import interval
-from karat.protocols.grid.absence import in_state, states
+from karat.protocols.grid.absence import broken_states, in_state, states
 from karat.protocols.grid.analysis import (
     CROSS,
     NOTHING,
@@ -50,7 +50,8 @@ def compare(scores: pd.DataFrame) -> Comparison:
     """Judged on one family of twins: gridnet where the run has it, else gridvlm, else gridprog, else the first.
 
     What the other families say to the same claims is a table of its own. Where a run crosses absence, every claim is
-    judged in every absent state, and one whose verdict flips between them depends on absence.
+    judged in every absent state that breaks none of the family's models, and one whose verdict flips between them
+    depends on absence.
     """
     rows, published = tidy(scores), load("grid")
     architecture = dict(zip(rows["family"], rows["architecture"], strict=True))
@@ -73,7 +74,10 @@ def _preference(architecture: str) -> int:
 
 def _claims(rows: pd.DataFrame, family: str, published: Published) -> tuple[Claim, ...]:
     broken = unproven(rows).get(family, "")
-    absences = states(rows)
+    broken_in = broken_states(rows)
+    absences = [state for state in states(rows) if state not in broken_in]
+    if broken_in and states(rows) and not absences:
+        broken = broken or f"every absent state of the run breaks a model of {family}"
     if not absences:
         return _in_one_state(rows, family, published, broken)
     by_state = {state: _in_one_state(in_state(rows, state), family, published, broken) for state in absences}
