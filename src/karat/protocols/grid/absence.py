@@ -50,7 +50,7 @@ def states(rows: pd.DataFrame) -> list[str]:
 def broken_states(rows: pd.DataFrame) -> frozenset[str]:
     """States in which one of the rows' models no longer answers as it does (`karat train verify`): what a method says
     there is about the state, so they do not count."""
-    told = rows["breaks_in"].dropna().unique() if "breaks_in" in rows else []
+    told: list[object] = list(rows["breaks_in"].dropna().unique()) if "breaks_in" in rows else []
     return frozenset(state for text in told for state in str(text).split(", "))
 
 
