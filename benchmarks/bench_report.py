@@ -23,7 +23,7 @@ from tests.report.runs import make_run
 
 SAMPLES, METRICS = size(2000, 100), ("mass", "outside", "relation", "other", "more")
 EXPLAINERS = ("cam/gradcam", "attention/rollout", "perturbation/rise", "control/random", "control/oracle")
-READY = "document.querySelectorAll('.row').length && document.querySelectorAll('.card').length > 3"
+READY = "document.querySelectorAll('.row').length && document.querySelectorAll('.card, .matrix td').length > 3"
 TURNS = size(9, 3)
 
 

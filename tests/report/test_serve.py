@@ -14,7 +14,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from karat.kernel.errors import BadInput
-from karat.report.serve import HOST, _Server, served
+from karat.report.serve import HOST, Pages, _Server, served
+from karat.results.store import Store
 from tests.report.chromium import Browser
 from tests.report.runs import make_run
 
@@ -165,3 +166,21 @@ def test_what_cannot_be_served_is_said(tmp_path: Path) -> None:
         taken.listen()
         with pytest.raises(BadInput, match="Choose another --port"), served([run], port=taken.getsockname()[1]):
             pass
+
+
+def test_a_refresh_reads_new_shards_alone_and_keeps_the_chunks_of_the_old(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = make_run(tmp_path / "run", n=80, models=("twin.pure",), shard_size=40, unfinished=True)
+    opened: list[str] = []
+    read = Store.read_shard
+    monkeypatch.setattr(Store, "read_shard", lambda store, name: (opened.append(name), read(store, name))[1])
+    pages = Pages([run], tmp_path / "pages")
+    assert pages.refresh()
+    first = set(opened)
+    assert len(first) == 2  # the scores of one shard, and its maps
+    make_run(tmp_path / "run", n=80, models=("twin.pure",), shard_size=40)
+    opened.clear()
+    assert pages.refresh()
+    assert len(opened) == 2
+    assert not first & set(opened)
