@@ -3,6 +3,7 @@ paper's claims beside it, and the whole report behind a link."""
 
 from __future__ import annotations
 
+import csv
 import re
 from pathlib import Path
 from typing import Any
@@ -44,10 +45,19 @@ def on_post_build(config: Any) -> None:
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Tables of recorded runs in the text: `[[sss RECORD MODEL]]` on a line of its own."""
+    """Tables of recorded runs in the text: `[[sss RECORD MODEL]]` or `[[csv FILE]]` on a line of its own."""
+    listed = re.compile(r"^\[\[csv (\S+)\]\]$", re.MULTILINE)
+    markdown = listed.sub(lambda place: csv_table(Path(__file__).parent / "recorded" / place[1]), markdown)
     return re.sub(
         r"^\[\[sss (\S+) (\S+)\]\]$", lambda asked: sss_table(asked[1], asked[2]), markdown, flags=re.MULTILINE
     )
+
+
+def csv_table(path: Path) -> str:
+    """A CSV of docs/recorded as Markdown."""
+    with path.open(newline="", encoding="utf-8") as file:
+        head, *rows = csv.reader(file)
+    return "\n".join(f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *rows))
 
 
 def sss_table(name: str, model: str) -> str:

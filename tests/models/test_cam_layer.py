@@ -5,7 +5,9 @@ The tensors are compared, not the names: `layer4` and `layer4.1` hand on the sam
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -62,6 +64,22 @@ TOKENS = {  # transformers have no activated map: the norm that their users read
     "PVT v2": ("pvt_v2_b0", "stages.3.blocks.1.norm2", SEMSCORE),
 }
 SIGNED = {"ConvNeXt": ("convnext_atto", "stages.3"), "PoolFormer": ("poolformer_s12", "stages.3")}
+
+
+TABLE = Path(__file__).parents[2] / "docs" / "recorded" / "layers.csv"
+
+
+def table() -> list[list[str]]:
+    """What the docs show: family, model, layer, whether an activation made it, who reads it."""
+    rows = [[family, *FAMILIES[family][:2], "yes", FAMILIES[family][2]] for family in FAMILIES]
+    rows += [[family, *TOKENS[family][:2], "no: a norm", TOKENS[family][2]] for family in TOKENS]
+    return rows + [[family, *SIGNED[family], "no: signed", "the last map"] for family in SIGNED]
+
+
+def test_the_docs_show_the_tested_table() -> None:
+    with TABLE.open(newline="", encoding="utf-8") as file:
+        assert list(csv.reader(file))[1:] == table()
+    assert len(table()) >= 25
 
 
 def built(name: str) -> nn.Module:
