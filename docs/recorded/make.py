@@ -15,6 +15,7 @@ concluded anew, as one (and one run with `--anew`). `--rows`, a pandas query, sa
 from __future__ import annotations
 
 import argparse
+import re
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -58,7 +59,9 @@ class Rounded(Run):
         lacking = {cell for run in self.runs for cell in set(run.manifest["cells"]) - set(run.cells())}
         cells = sorted({*self.kept["cell"], *lacking})
         refusals = [refusal for part in parts for refusal in part["refusals"]]
-        return {**parts[0], **merged, PARTS: self.whole.parts, "cells": cells, "refusals": refusals, "name": self.name}
+        command = re.sub(r" --(out|workers) \S+", "", str(parts[0].get("command", "")))  # of whoever ran it
+        facts = {"command": command, "cells": cells, "refusals": refusals, "name": self.name}
+        return {**parts[0], **merged, **facts, PARTS: self.whole.parts}
 
     def scores(self) -> pd.DataFrame:
         return self.kept

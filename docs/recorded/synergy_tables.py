@@ -1,7 +1,82 @@
-"""Tables of docs/tutorials/synergy.md."""
+"""Tables of docs/tutorials/synergy.md and docs/how-to/someone-elses-model.md."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 
-TABLES: Mapping[str, Callable[[], str]] = {}
+from record_tables import HERE, Row, markdown, number, rows
+
+NAMES = {
+    "control/random": "*random*", "control/oracle": "*oracle*", "gradient/input_x_gradient": "input × gradient",
+    "attention/rollout": "attention rollout", "attention/grad_rollout": "gradient rollout",
+    "relevance/attnlrp": "AttnLRP", "vlm/llava_cam(copies=0)": "Grad-CAM (LLaVA-CAM without smoothing)",
+    "vlm/llava_cam(copies=10)": "LLaVA-CAM", "vlm/tam": "TAM", "perturbation/occlusion": "occlusion",
+    "cam/gradcam": "Grad-CAM",
+}  # fmt: skip
+MAIN = "Do the features that are ranked first matter together?"
+CALIBRATION = "Does F_syn stand in for the exact interaction index?"
+
+
+def called(explainer: str) -> str:
+    return "integrated gradients, 5 steps" if "integrated" in explainer else NAMES[explainer]
+
+
+def effects() -> str:
+    body = []
+    for row in sorted(rows("clevr", MAIN), key=lambda one: -(one["mean"] or -9)):
+        known = row["low"] is not None
+        effect = interval_of(row, "effect", "low", "high") if known else "–"
+        body.append((called(row["explainer"]), number(row["mean"], 3), effect, f"{row['coverage']:.0%}"))
+    return markdown(("explainer", "mean F_syn", "effect", "coverage"), body)
+
+
+def dividends() -> str:
+    body = [
+        (row["model"], *(str(row[name]) for name in ("n", "synergistic", "redundant")),
+         interval_of(row, "dividend", "low", "high"))
+        for row in rows("clevr", "Do image and text bring the answer only together?")
+    ]
+    return markdown(("model", "questions", "synergistic", "redundant", "mean dividend"), body)
+
+
+def interval_of(row: Row, value: str, low: str, high: str, digits: int = 3) -> str:
+    return f"{number(row[value], digits)} ({number(row[low], digits)} to {number(row[high], digits)})"
+
+
+def calibration() -> str:
+    body = [
+        (row["model"], row["explainer"] if row["explainer"] == "all" else called(row["explainer"]), str(row["n"]),
+         interval_of(row, "rho", "rho low", "rho high", 2), number(row["fewer passes"]))
+        for row in rows("clevr", CALIBRATION) if row["model"] == "all" or row["explainer"] == "all"
+    ]  # fmt: skip
+    return markdown(("model", "explainer", "explanations", "ρ", "times fewer passes"), body)
+
+
+def rankings() -> str:
+    body = [
+        (f"{row['first']} and {row['second']}", interval_of(row, "tau", "low", "high", 2), number(row["p"], 2),
+         str(row["n"]))
+        for row in rows("clevr", "Do image and text rank the explainers alike?") if row["dataset"] == "all"
+    ]  # fmt: skip
+    return markdown(("rankings by", "τ", "p", "blocks"), body)
+
+
+def races() -> str:
+    told = [json.loads(line) for line in (HERE / "synergy" / "races.jsonl").read_text().splitlines()]
+    body = []
+    for world in dict.fromkeys(row["world"] for row in told):
+        own = [row for row in told if row["world"] == world]
+        used, by_sample = sorted(row["samples"] for row in own), [row["by_sample"] for row in own]
+        early = sorted(n for n in by_sample if n is not None)
+        body.append((world, str(len(own)), str(sum(row["winner"] is not None for row in own)),
+                     str(used[len(used) // 2]), str(len(early)), str(early[len(early) // 2]) if early else "–"))  # fmt: skip
+    heads = ("world", "races", "called", "samples used (median)", "called, were every sample a bet",
+             "samples then (median)")  # fmt: skip
+    return markdown(heads, body)
+
+
+TABLES: Mapping[str, Callable[[], str]] = {
+    "synergy/races": races, "clevr/effects": effects, "clevr/dividends": dividends, "clevr/calibration": calibration,
+    "clevr/rankings": rankings,
+}  # fmt: skip

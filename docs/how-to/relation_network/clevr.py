@@ -82,7 +82,9 @@ class ClevrQuestions:
             scenes = [s for s in json.load(file)["scenes"] if (self.images / self.file(s)).is_file()]
         made = []
         for k, scene in enumerate(scenes):
-            own = {kind: (text, answer) for kind, text, answer in questions(scene, generator(0, self.file(scene), "clevr"))}
+            own = {
+                kind: (text, answer) for kind, text, answer in questions(scene, generator(0, self.file(scene), "clevr"))
+            }
             kind = self.kinds[k % len(self.kinds)]
             if kind in own:
                 made.append((self.file(scene), kind, *own[kind]))

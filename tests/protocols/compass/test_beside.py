@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from karat.protocols.compass import beside
@@ -35,7 +37,8 @@ def test_a_run_with_training_speaks_for_itself() -> None:
     assert [claim.text.rpartition(" (")[2] for claim in claims] == ["recorded run of compass-lora)"] * 2
 
 
-@pytest.mark.parametrize("name", ["compass", "photographs", "lora"])
+@pytest.mark.parametrize("name", ["compass", "photographs", "lora", "clevr"])
 def test_records_name_no_path_of_the_machine_they_were_made_on(name: str) -> None:
     text = "".join((RECORDED / name / file).read_text() for file in ("spec.json", "manifest.json"))
     assert '"/' not in text
+    assert " /" not in json.loads((RECORDED / name / "manifest.json").read_text())["command"]
