@@ -24,6 +24,8 @@ KARAT.viewer = (() => {
     const of = async (j) => (data.item.chunk[j] < 0 ? {} : (await KARAT.need(data.maps[data.item.chunk[j]]))[data.item.place[j]] || {});
     const [own, maps, columns] = await Promise.all([data.scene(s), chunk < 0 ? {} : KARAT.need(data.maps[chunk]),
       Promise.all(side ? twins.map(async (item) => ({ item, model: data.item.model.at(item), kept: await of(item) })) : []), data.text(s)]);
+    // Hundreds of maps take a moment: the list, which the reader has just filtered, is painted first.
+    if (columns.length * data.explainers.length > 60) await new Promise((done) => setTimeout(done, 40));
     if (turn !== asked) return; // the reader has gone on
     scene = own;
     const middle = scene?.compass?.[1];
