@@ -51,6 +51,8 @@ def test_a_dose_is_read_against_where_nothing_was_planted() -> None:
     assert frame.loc[("knows", 0.5), "excess_low"] > 0
     assert (frame.loc["always", "share"] == 1).all()
     assert (frame.loc["always", "excess_low"] <= 0).all()
+    alike = pd.DataFrame(rows).drop(columns=["model.seed", "model.implant"])  # facts that no model of a run differs in
+    assert analysis.doses(alike)["share"].tolist() == frame["share"].tolist()
 
 
 def test_without_a_null_there_is_no_dose_curve() -> None:

@@ -13,8 +13,9 @@ import pandas as pd
 
 from karat.kernel.identity import generator
 from karat.protocols.common.rows import frame_of
+from karat.protocols.lineup.identification import with_facts
 from karat.protocols.lineup.pointing import POINTED
-from karat.statistics import Estimate, bootstrap_mean, ranking_agreement, wide
+from karat.statistics import Estimate, bootstrap_mean, paired_difference, ranking_agreement, wide
 
 Floats = npt.NDArray[np.float64]
 NULL = "content"  # the rule that doses of others leave over
@@ -188,15 +189,14 @@ def parts(scores: pd.DataFrame) -> pd.DataFrame:
 def doses(scores: pd.DataFrame) -> pd.DataFrame:
     """The share of samples on which the planted cue is accused, by dose; rules of one cue only. Dose 0 is the model of
     the same family that answers by content."""
-    needed = ("model.dose", "model.variant", "model.family", "model.implant", "model.seed")
-    if any(name not in scores for name in needed):
-        return frame_of([], Dose)
-    made = []
+    scores, made = with_facts(scores), []
     for cue in POINTED:
         rows = scores[(scores["metric"] == f"accuses_{cue}") & scores["value"].notna()]
         planted = rows[rows["model.variant"] == cue]
         planted = planted[planted["model.dose"] > 0]
-        for (family, implant, seed), series in planted.groupby(list(needed[2:]), observed=True, sort=False):
+        for (family, implant, seed), series in planted.groupby(
+            ["model.family", "model.implant", "model.seed"], observed=True, sort=False
+        ):
             same = (rows["model.family"] == family) & (rows["model.implant"] == implant) & (rows["model.seed"] == seed)
             null = rows[same & ((rows["model.variant"] == NULL) | (rows["model.dose"] == 0))]
             if cue == NULL or series["model.dose"].nunique() < 2 or null.empty:
@@ -212,8 +212,9 @@ def _curve(cue: str, series: pd.DataFrame, null: pd.DataFrame) -> Iterator[Dose]
         for dose, part in [(0.0, before.reset_index()), *own.groupby("model.dose", observed=True, sort=True)]:
             photographs = part["meta.photograph"].to_numpy()
             e = _mean(part["value"].to_numpy(), photographs, "dose", explainer, f"{cue} {dose}")
-            excess = part["value"].to_numpy() - part["sample"].map(before["value"]).to_numpy(dtype=np.float64)
-            more = _mean(excess, photographs, "excess", explainer, f"{cue} {dose}")
+            unplanted = part["sample"].map(before["value"]).to_numpy(dtype=np.float64)
+            rng = generator(0, f"{explainer} {cue} {dose}", "lineup/excess")
+            more = paired_difference(part["value"].to_numpy(), unplanted, rng=rng, clusters=photographs)
             rise = (more.value, more.low, more.high) if dose else (0.0, 0.0, 0.0)
             yield Dose(str(explainer), control, cue, float(str(dose)), e.value, e.low, e.high, *rise, e.n)
 
@@ -221,12 +222,9 @@ def _curve(cue: str, series: pd.DataFrame, null: pd.DataFrame) -> Iterator[Dose]
 def implants(scores: pd.DataFrame) -> pd.DataFrame:
     """Does the order of explainers change with how the rule got there? `Order` of every couple of implants on the rules
     that both have, and of every couple of seeds: what another training of the same kind changes."""
-    needed = ("model.family", "model.variant", "model.implant", "model.seed")
-    if any(name not in scores for name in needed):
-        return frame_of([], Order)
+    scores = with_facts(scores)
     rows = scores[(scores["metric"] == "pointing") & scores["value"].notna() & ~scores["explainer.is_control"]]
-    if "model.dose" in rows:  # a fact that no model of a run varies in is no column
-        rows = rows[rows["model.dose"].fillna(1.0) == 1]
+    rows = rows[rows["model.dose"].fillna(1.0) == 1]
     made = []
     for _, family in rows.groupby("model.family", observed=True, sort=False):
         kinds = list(family.groupby(["model.implant", "model.seed"], observed=True, sort=True))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +17,13 @@ from karat.protocols.lineup.pointing import POINTED
 from karat.statistics import bootstrap_mean
 
 FOLDS = 5
+FACTS: dict[str, Any] = {
+    "model.family": "",
+    "model.variant": "",
+    "model.implant": "",
+    "model.seed": 0,
+    "model.dose": 1.0,
+}
 Floats = npt.NDArray[np.float64]
 Names = npt.NDArray[np.object_]
 
@@ -51,6 +59,11 @@ class Spread:
     n: int
 
 
+def with_facts(scores: pd.DataFrame) -> pd.DataFrame:
+    """Scores with all columns of `FACTS`: what no model of a run differs in is no column of it."""
+    return scores.assign(**{name: usual for name, usual in FACTS.items() if name not in scores})
+
+
 def percentile_rows(run: Results) -> pd.DataFrame:
     """One row for each explanation of a model that followed its rule: facts of the model and the sample, the percentile
     of every cue (`of_tag`) and whether the rule uses it here (`uses_tag`)."""
@@ -61,12 +74,8 @@ def percentile_rows(run: Results) -> pd.DataFrame:
     for name, array in (("of", details.arrays["percentile"]), ("uses", details.arrays["used"])):
         for k, cue in enumerate(POINTED):
             rows[f"{name}_{cue}"] = np.asarray(array, dtype=np.float64)[:, k]
-    scores = run.scores()
-    facts = [f"model.{name}" for name in ("mechanism", "family", "variant", "implant", "seed", "dose")]
-    models = scores[["model", *(name for name in facts if name in scores)]].drop_duplicates("model")
-    for name in facts:
-        if name not in models:  # a model of one's own that says nothing of itself
-            models = models.assign(**{name: None})
+    scores = with_facts(run.scores())
+    models = scores[["model", "model.mechanism", *FACTS]].drop_duplicates("model")
     explainers = scores[["explainer", "explainer.is_control"]].drop_duplicates("explainer")
     samples = scores[["sample", "meta.photograph"]].drop_duplicates("sample")
     for frame, key in ((models, "model"), (explainers, "explainer"), (samples, "sample")):
