@@ -40,7 +40,7 @@ def test_a_recipe_adds_only_where_the_model_is(made: Any, kind: Any) -> None:
 
 
 def test_typing_errors_are_answered_with_what_would_be_right() -> None:
-    with pytest.raises(BadInput, match=r"no parameter of vlm is called 'dtpe'\. Did you mean 'dtype'\?"):
+    with pytest.raises(BadInput, match=r"no parameter of vlm is called 'dtpe'\. Did you mean 'dtype'"):
         vlm("acme/one", dtpe="bfloat16")
     with pytest.raises(BadInput, match="vlm has 2 faults"):
         vlm("acme/one", quantised="2bit", max_tiles=0)

@@ -65,6 +65,7 @@ def check(
     from karat.engine.places import accelerated, place
     from karat.kernel.roles import DescribesInput, plays
     from karat.models import recipe
+    from karat.models.discovery.model import DiscoveredVLM
 
     parameters = {}
     for setting in settings or []:
@@ -78,6 +79,10 @@ def check(
     origin = recipe(str(model), **parameters)
     placed = place({0: origin}, Inventory.here(accelerated([origin])), {0: _MANY})
     _show(loaded, sample, checked, picture, placed.says[0], origin.sees() if plays(origin, DescribesInput) else None)
+    if isinstance(loaded, DiscoveredVLM):
+        kept = picture.with_suffix(".family.json")
+        loaded.family.save(kept)
+        typer.echo(f"{loaded.family.in_words()}\nkept in {kept}: give it as `family: {kept}` in a spec.")
     if laws:
         _try_laws(loaded, sample, checked.answer)
 

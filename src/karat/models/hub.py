@@ -71,6 +71,25 @@ def load(
     return module.eval(), processor
 
 
+def adapted(module: Any, adapter: str, quantised: Quantisation | None = None) -> Any:
+    """A module with a PEFT adapter merged into its weights, so that every explainer meets the layers it knows."""
+    if importlib.util.find_spec("peft") is None:
+        raise ExtraMissing("an adapter", "peft", "train")
+    from peft import PeftModel
+    from safetensors import SafetensorError
+
+    folder = Path(adapter)
+    if not (folder / "adapter_config.json").is_file() or not (folder / "adapter_model.safetensors").is_file():
+        raise BadInput(f"{adapter} is no adapter: it needs adapter_config.json and adapter_model.safetensors (PEFT).")
+    if quantised is not None:
+        raise BadInput(f"an adapter cannot be merged exactly into {quantised} weights: load them in bfloat16.")
+    try:
+        merged: Any = PeftModel.from_pretrained(module, adapter).merge_and_unload(safe_merge=True)
+    except (ValueError, RuntimeError, KeyError, OSError, SafetensorError) as error:
+        raise BadInput(f"cannot put the adapter {adapter} on {type(module).__name__}: {_line(error)}") from None
+    return merged.eval()
+
+
 def describe_preprocessing(source: str, revision: str | None = None) -> str:
     """How the image processor of a directory, or of a hub id that was downloaded before, shows images to its model. No
     network is asked: this is for `karat check`."""

@@ -18,7 +18,7 @@ from karat.kernel.registry import load_object
 from karat.kernel.typing import Scalar
 from karat.models.discovery import Discovered
 from karat.models.families import FAMILIES, Family, MergedPatches, Tiles
-from karat.models.hub import DType, Quantisation, load, weights_bytes, weights_revision
+from karat.models.hub import DType, Quantisation, adapted, load, weights_bytes, weights_revision
 from karat.models.keywords import takes
 from karat.models.vlm_adapter import CAPABILITIES, VLM
 
@@ -42,6 +42,7 @@ class VLMParameters:
         family: How it is built: a `Family`, "package.module:NAME" of one, a file that `karat check --model` wrote, or
             "discovered" to find out even where the architecture is known. By default what is known here of the
             architecture; of any other it is found out, and remembered.
+        adapter: A directory of a PEFT adapter (`adapter_config.json`, safetensors), merged into the weights.
         max_pixels: Bounds what a model of dynamic resolution sees (Qwen; fsyn2026 has 313600). By default what its
             processor says.
         max_tiles: Bounds the tiles of InternVL (fsyn2026 has 2). By default what its processor says.
@@ -56,6 +57,7 @@ class VLMParameters:
     gpus: Annotated[float, Gt(0)] | None = field(default=None, metadata={"identity": False})
     quantised: Quantisation | None = None
     family: str | Annotated[Family, AsItIs()] | Annotated[Discovered, AsItIs()] | None = None
+    adapter: str | None = None
     max_pixels: Annotated[int, Ge(1)] | None = None
     max_tiles: Annotated[int, Ge(1)] | None = None
     suffix: str = ""
@@ -99,7 +101,8 @@ class VLMRecipe(VLMParameters):
     @property
     def revision(self) -> str:
         described = repr(self.family) if isinstance(self.family, Family | Discovered) else ""
-        return weights_revision(self.path, self.hub_revision, self.dtype + described)
+        tuned = "" if self.adapter is None else weights_revision(self.adapter, None, "adapter")
+        return weights_revision(self.path, self.hub_revision, self.dtype + described + tuned)
 
     def weights_bytes(self) -> int | None:
         return weights_bytes(self.path, self.hub_revision, self.dtype, self.quantised)
@@ -143,6 +146,8 @@ def _loaded(path: str, name: str, mechanism: str | None, given: VLMParameters) -
         "vision-language model", "AutoModelForImageTextToText", path,
         given.dtype, given.device, given.hub_revision, given.quantised,
     )  # fmt: skip
+    if given.adapter is not None:
+        module = adapted(module, given.adapter, given.quantised)
     return _wrapped(module, processor, name, mechanism, given, path)
 
 
