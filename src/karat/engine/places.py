@@ -159,8 +159,9 @@ def place(
 
 
 def accelerated(models: Sequence[ModelRecipe]) -> bool:
-    """Whether any of them wants more than cores: only then does anybody look for GPUs."""
-    return any(need(recipe).kind.device != "cpu" for recipe in models)
+    """Whether any of them wants an accelerator: only then does anybody look for one."""
+    kinds = [need(recipe).kind for recipe in models]
+    return any(kind.on_gpus or kind.device == "mps" for kind in kinds)
 
 
 def gigabytes(size: float) -> str:
@@ -243,7 +244,7 @@ def _reason(
             return count, f"over {spread} of the GPUs {names} each"
         return count, f"on the GPUs {names}, {_each(kind)}"
     if kind.device != "cpu":
-        return count, f"on {kind.device}, which is one place"
+        return count, f"at the {kind.device}, which is one place"
     largest = max((each.weights or 0 for each in needs), default=0)
     if workers is not None:
         return count, "as --workers says"

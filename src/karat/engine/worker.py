@@ -16,6 +16,7 @@ from karat.engine.device_failure import reraise_device_failure
 from karat.engine.plan import Plan
 from karat.kernel.attribution import Attribution
 from karat.kernel.cell import Job
+from karat.kernel.errors import Unavailable
 from karat.kernel.roles import Benchmark, ChoosesTargets, Dataset, Explainer, Model, plays
 from karat.kernel.row import Outcomes
 from karat.kernel.sample import Sample
@@ -162,6 +163,8 @@ def _asked(
         return
     try:
         yield _Asked(session, session.answers, _finite(model.score(samples, session.targets)))
+    except Unavailable:
+        raise
     except Exception as error:
         reraise_device_failure(error)
         if len(samples) == 1:
@@ -200,6 +203,8 @@ def _explain(plan: Plan, session: Session, explainer: Explainer[Session], name: 
             raise ValueError(f"gave {len(attributions)} attributions for {len(session.samples)} samples")
         with session.cost.clock(f"score {name}"):
             return _Batch(dict(plan.protocol.score(session, attributions)), attributions)
+    except Unavailable:
+        raise
     except Exception as error:
         reraise_device_failure(error)
         if len(session.samples) == 1:

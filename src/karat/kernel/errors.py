@@ -68,6 +68,10 @@ class ExtraMissing(KaratError):
         )
 
 
+class Unavailable(KaratError):
+    """What a model stands on has stopped (a server, a budget). No sample is to blame: the run ends, to go on later."""
+
+
 class RunBusy(KaratError):
     """Another process is writing to this run directory."""
 

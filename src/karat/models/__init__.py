@@ -13,12 +13,14 @@ from karat.models.classifier import classifier
 from karat.models.clip import clip
 from karat.models.detector import detector
 from karat.models.organisms.files import is_organism
+from karat.models.served import served
 from karat.models.vlm import vlm
 
-__all__ = ["blackbox", "classifier", "clip", "detector", "load_model", "recipe", "vlm"]
+__all__ = ["blackbox", "classifier", "clip", "detector", "load_model", "recipe", "served", "vlm"]
 
 DECLARES: tuple[str, ...] = (
     "blackbox",
+    "served",
     "classifier_recipe",
     "detector_recipe",
     "zoo",

@@ -90,6 +90,14 @@ class TorchModel(Model, Protocol):
 
 
 @runtime_checkable
+class CutsImages(Protocol):
+    """A model that nobody can look into, but that says into how many (rows, columns) an image shall be cut."""
+
+    @property
+    def grid(self) -> tuple[int, int]: ...
+
+
+@runtime_checkable
 class HasVisionTower(Protocol):
     """A torch model one part of which sees the image and nothing else."""
 

@@ -19,7 +19,7 @@ from karat.kernel.row import Failure
 from karat.kernel.sample import Sample
 from karat.kernel.target import Target, TargetLike, plain, text_of
 from karat.kernel.typing import Keep, Values
-from karat.models.torch_model import Inputs, Layout, ReadsSpans, TorchModel
+from karat.models.torch_model import CutsImages, Inputs, Layout, ReadsSpans, TorchModel
 from karat.probe.absence import Absence
 from karat.probe.batcher import Batcher, Passes, RowQuestion
 from karat.probe.coalitions import ImagePasses, Kind, ModelGame, ModelGames, Setting
@@ -379,6 +379,6 @@ class Session:
         """The model's patch grid and the token spans of the words of sample i, where they are asked for and known."""
         needed = (isinstance(visual, str) and visual == "patches") or (isinstance(text, str) and text == "tokens")
         if not needed or self.layout is None:
-            return None, None
+            return self.model.grid if isinstance(self.model, CutsImages) else None, None
         words = self.inputs.words[i] if self.inputs.words else None
         return self.layout.grid, words
