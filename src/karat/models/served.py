@@ -68,7 +68,7 @@ class ServedRecipe:
     url: str = ""
     model: str = ""
     how: Literal["auto", "prompt_logprobs", "echo", "top_logprobs"] = "auto"
-    grid: tuple[int, int] = (8, 8)
+    grid: tuple[Annotated[int, Ge(1)], Annotated[int, Ge(1)]] = (8, 8)
     options: tuple[str, ...] = ()
     suffix: str = ""
     max_new_tokens: Annotated[int, Ge(1)] = 8

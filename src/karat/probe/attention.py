@@ -11,6 +11,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any
@@ -18,7 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.overrides import TorchFunctionMode
+from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 
 from karat.kernel.errors import BadInput
 from karat.models.structure import submodule
@@ -144,6 +145,7 @@ class AttentionWatch(TorchFunctionMode):
         differentiable: bool = False,
         heads: Sequence[str] = (),
         fused: bool = True,
+        again: Callable[[], bool] = lambda: False,
     ) -> None:
         super().__init__()
         self.maps: dict[str, Tensor] = {}
@@ -155,6 +157,7 @@ class AttentionWatch(TorchFunctionMode):
         self._softmax: dict[str, torch.Size] = {}
         self._differentiable = differentiable
         self._fused = fused  # fused kernels have no second derivative
+        self._again = again  # a checkpointed layer is being run for the second time: nothing is kept of it
         self._inside: list[str] = []
         self._undo: list[Callable[[], None]] = []
 
@@ -177,6 +180,18 @@ class AttentionWatch(TorchFunctionMode):
                 f"no attention map was computed in {', '.join(silent)} ({type(self._parts[silent[0]]).__name__}): "
                 "name the modules that call softmax or scaled_dot_product_attention themselves."
             )
+
+    @contextmanager
+    def watching_here(self) -> Iterator[None]:
+        """Watches in this thread too, for a backward pass that runs in another than the one that entered."""
+        if any(mode is self for mode in _get_current_function_mode_stack()):
+            yield
+            return
+        super().__enter__()
+        try:
+            yield
+        finally:
+            super().__exit__(None, None, None)
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -269,20 +284,21 @@ class AttentionWatch(TorchFunctionMode):
     def _keep_heads(self, heads: Heads, out: Tensor) -> Tensor:
         if self._differentiable and not out.requires_grad:
             out.requires_grad_()
-        name = self._inside[-1]
-        self.heads[name], self.outputs[name] = heads, out
+        if not self._again():
+            name = self._inside[-1]
+            self.heads[name], self.outputs[name] = heads, out
         return out
 
     def _keep(self, weights: Tensor) -> Tensor:
         name = self._inside[-1]
-        if name in self.maps:
+        if name in self.maps and not self._again():
             raise BadInput(
                 f"{name} ({type(self._parts[name]).__name__}) computed more than one softmax in a forward; which is its"
                 " attention map is unclear. Trace its inner modules, or give `attention_layers` without it."
             )
         if self._differentiable and not weights.requires_grad:
             weights.requires_grad_()
-        self.maps[name] = weights
+        self.maps.setdefault(name, weights)
         return weights
 
     def _leave(self, name: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -39,18 +39,27 @@ def frozen(module: nn.Module) -> Iterator[None]:
 
 
 @contextmanager
-def recorded(module: nn.Module, name: str, recordings: dict[str, Tensor], differentiate: bool) -> Iterator[None]:
-    """Put the output of a layer into `recordings`. What flows on is a copy: in-place operations change no recording."""
+def recorded(
+    module: nn.Module,
+    name: str,
+    recordings: dict[str, Tensor],
+    differentiate: bool,
+    again: Callable[[], bool] = lambda: False,
+) -> Iterator[None]:
+    """Put the output of a layer into `recordings`. What flows on is a copy: in-place operations change no recording.
+
+    `again()` says that a checkpointed layer is being run for the second time: that counts as no run.
+    """
 
     def keep(part: nn.Module, _: Any, output: Any) -> Any:
         tensor = _first(output, name, part)
-        if name in recordings:
+        if name in recordings and not again():
             raise BadInput(
                 f"layer {name} ({type(part).__name__}) runs more than once in a forward; name one that runs once."
             )
         if differentiate and not tensor.requires_grad:
             tensor = tensor.detach().requires_grad_()
-        recordings[name] = tensor
+        recordings.setdefault(name, tensor)
         return _replaced(output, tensor.clone())
 
     # First of all hooks: transformers collects hidden states with hooks of its own, and must collect this copy.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, fields, replace
 from typing import Any, Protocol, runtime_checkable
 
@@ -15,6 +15,7 @@ from karat.kernel.target import TargetLike
 from karat.models.structure import attention_modules
 from karat.models.torch_model import ArrangesVision, Inputs, Layout, ReadsSpans, TorchModel
 from karat.probe.attention import AttentionWatch, Heads
+from karat.probe.checkpoints import Checkpoints, blocks
 from karat.probe.hooks import evaluating, frozen, recorded, say
 from karat.probe.inputs import take
 from karat.probe.relu_rules import PLAIN, ReluRules
@@ -22,9 +23,12 @@ from karat.probe.request import PIXELS, Request
 from karat.probe.trace import Recordings, Trace
 
 
-def record(model: TorchModel, inputs: Inputs, targets: Sequence[TargetLike], request: Request) -> Trace:
+def record(
+    model: TorchModel, inputs: Inputs, targets: Sequence[TargetLike], request: Request, checkpointed: bool = False
+) -> Trace:
     """A trace that stays open until its owner closes it: what a session shares among explainers."""
-    return run(Forward.of(model, inputs, targets), request, create_graph=False)
+    again = blocks(model.layers) if checkpointed else ()
+    return run(Forward.of(model, inputs, targets), request, create_graph=False, checkpointed=again)
 
 
 def record_spans(
@@ -152,23 +156,38 @@ def _of_module(module: nn.Module, batch: Any, target: Any) -> Forward:
     return Forward(module, score, pixels, (size[0], size[1]), {}, attention_modules(module))
 
 
-def run(forward: Forward, request: Request, create_graph: bool, spans: Spans | None = None) -> Trace:
+def run(
+    forward: Forward,
+    request: Request,
+    create_graph: bool,
+    spans: Spans | None = None,
+    checkpointed: Sequence[str] = (),
+) -> Trace:
     """One forward, one backward if any gradient is asked for (to the earliest that is), one per rule for ReLUs; one
-    backward for each of `spans`."""
+    backward for each of `spans`. Layers in `checkpointed` are run once more in the backward pass instead of being kept.
+    """
     layers: dict[str, Tensor] = {}  # recordings, in the order in which the layers ran
     of_attention = bool(request.attention_gradients or request.head_gradients)
     at_pixels = PIXELS in request.gradients or bool(request.relu)
+    differentiates = bool(request.gradients | request.relu) or of_attention
     whole, factored = sorted(request.attention | request.attention_gradients), sorted(request.heads)
+    watch = AttentionWatch(forward.module, whole, of_attention, factored, not create_graph, lambda: checkpoints.again)
+    checkpoints = Checkpoints(
+        forward.module,
+        checkpointed if differentiates and not create_graph and not request.relu else (),
+        watch.watching_here if whole or factored else nullcontext,
+    )
     with ExitStack() as stack:
         stack.enter_context(evaluating(forward.module))
         if not create_graph:
             stack.enter_context(frozen(forward.module))
-        stack.enter_context(torch.set_grad_enabled(bool(request.gradients | request.relu) or of_attention))
+        stack.enter_context(torch.set_grad_enabled(differentiates))
         for name in (request.activations | request.gradients) - {PIXELS}:
-            stack.enter_context(recorded(forward.module, name, layers, name in request.gradients))
-        watch = AttentionWatch(forward.module, whole, of_attention, factored, fused=not create_graph)
+            differentiate = name in request.gradients
+            stack.enter_context(recorded(forward.module, name, layers, differentiate, lambda: checkpoints.again))
         if whole or factored:
             stack.enter_context(watch)
+        stack.enter_context(checkpoints)
         relus = stack.enter_context(ReluRules()) if request.relu else None
         pixels = _leaf(forward, at_pixels)
         if at_pixels or PIXELS in request.activations:
@@ -176,18 +195,21 @@ def run(forward: Forward, request: Request, create_graph: bool, spans: Spans | N
                 raise BadInput("pixels of a list of images cannot be traced; give one tensor (n, 3, H, W).")
             layers[PIXELS] = pixels
         scores = forward.score(pixels if at_pixels else None)
-    for name in (request.activations | request.gradients) - set(layers):
-        raise BadInput(f"layer {name} did not run in this forward pass; the model may use it only for other inputs.")
-    differentiated = {
-        "layer": _of(layers, request.gradients),
-        "map": _of(watch.maps, request.attention_gradients),
-        "heads": _of(watch.outputs, request.head_gradients),
-    }
-    rules = [] if relus is None else sorted(request.relu) if relus.met else [PLAIN]
-    if spans is None:
-        gradients = _gradients(scores, differentiated, create_graph, keep=bool(rules))
-    else:
-        gradients = _span_gradients(scores, differentiated, forward, spans)
+        for name in (request.activations | request.gradients) - set(layers):
+            raise BadInput(
+                f"layer {name} did not run in this forward pass; the model may use it only for other inputs."
+            )
+        differentiated = {
+            "layer": _of(layers, request.gradients),
+            "map": _of(watch.maps, request.attention_gradients),
+            "heads": _of(watch.outputs, request.head_gradients),
+        }
+        rules = [] if relus is None else sorted(request.relu) if relus.met else [PLAIN]
+        # Inside, because a checkpointed layer is run again here, and must be run as it was.
+        if spans is None:
+            gradients = _gradients(scores, differentiated, create_graph, keep=bool(rules))
+        else:
+            gradients = _span_gradients(scores, differentiated, forward, spans)
     by_rule = relus.gradients(scores, layers[PIXELS], rules) if relus is not None else {}
 
     def recordings(kind: str, tensors: Mapping[str, Tensor], by_sample: bool = False) -> Recordings:

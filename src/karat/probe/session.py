@@ -98,6 +98,8 @@ class Session:
         seed: of all random streams (`rng`).
         batch_size: rows of a forward pass.
         peers: samples of the same data that these are read beside (in a run, those of their shard); by default these.
+        checkpointed: traces keep the input of each layer alone and compute its inside again in the backward pass: the
+            same values for a fraction of the memory, and one more forward.
 
     Example:
         >>> from karat.datasets.grid import generate
@@ -122,12 +124,14 @@ class Session:
         seed: int = 0,
         batch_size: int = 64,
         peers: Sequence[Sample] | None = None,
+        checkpointed: bool = False,
     ) -> None:
         self.model = model
         self.samples = tuple(samples)
         self.peers = self.samples if peers is None else tuple(peers)
         self.seed = seed
         self.batch_size = batch_size
+        self.checkpointed = checkpointed
         self.cost = Cost()
         self._targets = targets if targets is None or callable(targets) else self._one_each(targets)
         self._expected = Request()
@@ -206,7 +210,7 @@ class Session:
     def only(self, *positions: int) -> Session:
         """A session over some of the samples, with the same targets and random streams."""
         samples, targets = [self.samples[i] for i in positions], [self.targets[i] for i in positions]
-        return Session(self.model, samples, targets, self.seed, self.batch_size, self.peers)
+        return Session(self.model, samples, targets, self.seed, self.batch_size, self.peers, self.checkpointed)
 
     def expect(self, explainers: Sequence[object]) -> None:
         """Tell in advance who will ask, so that the first trace records for all of them (see `Traces`)."""
@@ -249,7 +253,7 @@ class Session:
         if self.one_forward(wanted) and not request.relu:
             trace = record_spans(self.torch_model, self.inputs, wanted, request)
         else:
-            trace = record(self.torch_model, self.inputs, wanted, request)
+            trace = record(self.torch_model, self.inputs, wanted, request, self.checkpointed)
         self._trace_seconds.append((perf_counter() - began, users))
         self.cost.share(self._trace_seconds[-1][0], users)
         self.cost.traces += 1

@@ -114,6 +114,7 @@ def trace(
     want: Collection[str] = ("activations", "gradients"),
     attention_layers: Sequence[str] | None = None,
     create_graph: bool = False,
+    checkpointed: Sequence[str] = (),
 ) -> Iterator[Trace]:
     """Run `model` once on `batch` and record.
 
@@ -128,6 +129,8 @@ def trace(
         want: any of activations, gradients (of `layers`), attention, attention_gradients, heads, head_gradients.
         attention_layers: whose attention is meant; by default all of them.
         create_graph: keeps everything differentiable, parameters included, for gradients of gradients.
+        checkpointed: layers whose inside is computed again in the backward pass instead of being kept: the same values
+            for less memory. Not together with `create_graph`.
 
     Yields:
         A `Trace`, closed when the block ends.
@@ -145,7 +148,7 @@ def trace(
 
     forward = Forward.of(model, batch, target)
     heads = forward.attention_layers if attention_layers is None else attention_layers
-    recorded = run(forward, Request.of(forward.roles, layers, want, heads), create_graph)
+    recorded = run(forward, Request.of(forward.roles, layers, want, heads), create_graph, checkpointed=checkpointed)
     try:
         yield recorded
     finally:
