@@ -1,0 +1,97 @@
+"""Which explainers stay what they are in bfloat16 and float16: rank correlation of their maps with those of float32.
+
+The trained twins `gridvlm.pure` and `gridvlm.spur`, every registered explainer that needs at most `--passes` passes a
+sample, the same targets for all. `python benchmarks/bench_precision.py --out FILE` adds what the file lacks.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+DTYPES = ("bfloat16", "float16")
+MODELS = ("gridvlm.pure", "gridvlm.spur")
+
+
+def correlation(first: Any, second: Any) -> float | None:
+    """Spearman's, of two maps; None where one of them is the same everywhere."""
+    from scipy.stats import spearmanr
+
+    if first is None or second is None or np.ptp(first) == 0 or np.ptp(second) == 0:
+        return None
+    value = float(spearmanr(np.ravel(first), np.ravel(second)).statistic)
+    return value if np.isfinite(value) else None
+
+
+def explained(model: Any, samples: Sequence[Any], targets: Sequence[Any], name: str) -> list[Any] | str:
+    """The maps (or, where there are none, the words' values) of one explainer; what went wrong, as a text."""
+    from karat.kernel.registry import build
+    from karat.probe.session import Session
+
+    try:
+        attributions = build("explainer", name, {})(Session(model, samples, targets))
+    except Exception as error:
+        return f"{type(error).__name__}: {' '.join(str(error).split())[:160]}"
+    return [a.visual if a.visual is not None else a.words for a in attributions]
+
+
+def main() -> None:
+    from karat.datasets.grid import generate
+    from karat.engine.plan import passes
+    from karat.kernel.registry import build, registered
+    from karat.models import load_model
+    from karat.models.vlm import vlm
+
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, default=Path("precision.json"))
+    parser.add_argument("--samples", type=int, default=8)
+    parser.add_argument("--passes", type=float, default=300)
+    given = parser.parse_args()
+    rows: list[dict[str, Any]] = json.loads(given.out.read_text()) if given.out.is_file() else []
+    known = {(row["model"], row["explainer"], row["dtype"]) for row in rows}
+    samples = generate("D1_M_F0_d0.3", given.samples, seed=3)
+    for model_name in MODELS:
+        from karat.models import recipe
+
+        path = recipe(model_name).path  # type: ignore[attr-defined]  # gridvlm has one
+        full = load_model(model_name)
+        lower = {dtype: vlm(path, name=model_name, dtype=dtype, max_new_tokens=2) for dtype in DTYPES}
+        targets = full.answer(samples)
+        for name, kind in registered("explainer").items():
+            if kind.card.needs - full.capabilities or kind.card.is_control:
+                continue
+            if all((model_name, name, dtype) in known for dtype in DTYPES) or not _cheap(
+                build, passes, name, given.passes
+            ):
+                continue
+            reference = explained(full, samples, targets, name)
+            if isinstance(reference, str):
+                continue
+            for dtype in DTYPES:
+                maps = explained(lower[dtype], samples, targets, name)
+                problem = maps if isinstance(maps, str) else ""
+                values = [] if problem else [correlation(a, b) for a, b in zip(reference, maps, strict=True)]
+                ranks = [value for value in values if value is not None]
+                row = {"model": model_name, "family": kind.card.family, "explainer": name, "dtype": dtype,
+                       "n": len(ranks),
+                       "mean": round(float(np.mean(ranks)), 4) if ranks else None,
+                       "least": round(min(ranks), 4) if ranks else None, "problem": problem}  # fmt: skip
+                rows.append(row)
+                print(model_name, name, dtype, row["mean"], row["least"], problem, flush=True)
+            given.out.write_text(json.dumps(rows, indent=1) + "\n")
+
+
+def _cheap(build: Any, passes: Any, name: str, most: float) -> bool:
+    try:
+        return bool(passes(build("explainer", name, {})) <= most)
+    except Exception:  # it has parameters without defaults
+        return False
+
+
+if __name__ == "__main__":
+    main()
