@@ -80,7 +80,8 @@ def test_yaml_is_safe_and_code_is_never_evaluated() -> None:
 
 
 def test_no_code_from_the_hub_runs_unless_asked_for_by_name() -> None:
-    loads = calls("from_pretrained")
+    adapters = [call for _, call in calls("from_pretrained", "PeftModel")]  # local safetensors into a module: no code
+    loads = [one for one in calls("from_pretrained") if one[1] not in adapters]
     assert len(loads) >= 3
     assert not [c for c in loads if keyword(c[1], "trust_remote_code") is not False]  # left out, transformers may ask
 
@@ -163,7 +164,10 @@ def test_no_archive_is_unpacked_to_disk() -> None:
     """Were one ever to be, path traversal would have to be refused first; `extractall` and `unpack_archive` are not."""
     assert "tarfile" not in imported()
     assert not calls("extractall") + calls("extract") + calls("unpack_archive")
-    assert {path.name for path, _ in calls("ZipFile")} == {"arrays.py"}  # which looks at sizes
+    assert {path.name for path, _ in calls("ZipFile")} == {
+        "arrays.py",
+        "submission.py",
+    }  # these look at sizes, names
 
 
 @pytest.mark.parametrize(

@@ -136,7 +136,7 @@ def test_a_forecast_comes_from_a_part_of_the_run(tmp_path: Path) -> None:
     assert "with 100 workers" in told
     more = plan(Spec.parse(toys.spec(explainers=["control/random", "toys:Noise", "control/edges"])))
     assert forecast(more, more.grid, str(tmp_path / "run"), 2).startswith(
-        "unknown: no explanation by toys/noise, control/edges was timed here yet. Run a part of it first"
+        "unknown: no explanation by toys/noise, control/edges was timed here yet. Time two samples with `karat check"
     )
     part = Store(tmp_path / "part")
     part.write_json("spec.json", part.read_json("spec.json") | {"protocol": {"name": "synergy"}})

@@ -91,7 +91,7 @@ def _hides(explainer: Any) -> bool:
 def _broken_defaults(components: Sequence[Component], parts: Sequence[Any], models: Sequence[ModelRecipe]) -> list[str]:
     """Explainers that hide features in a state nobody chose, which breaks a model of the spec."""
     faults = []
-    broken = [model.breaks() for model in models if plays(model, KnowsAbsence)]
+    broken = [model.broken_states() for model in models if plays(model, KnowsAbsence)]
     for component, part in zip(components, parts, strict=True):
         if "absence" in component.parameters or not _hides(part):
             continue

@@ -68,7 +68,7 @@ class ModelRecipe(Protocol):
 class KnowsAbsence(Protocol):
     """A model of which it was measured what absent states do to it."""
 
-    def breaks(self) -> Mapping[str, str]:
+    def broken_states(self) -> Mapping[str, str]:
         """Absent states in which it no longer answers as it does, each with the reason."""
         ...
 

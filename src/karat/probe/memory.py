@@ -2,7 +2,7 @@
 
 Weights, what one forward pass works on, what a trace keeps for its backward pass from the first layer it differentiates
 (`Kept`), and what it records. Bytes are counted layer by layer: tokens × (what a layer keeps of its width, of its MLP)
-× bytes of a number. `benchmarks/bench_memory.py` sets it beside measured peaks.
+× bytes of a number. `benchmarks/measure_memory.py` sets it beside measured peaks.
 """
 
 from __future__ import annotations

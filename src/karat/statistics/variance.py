@@ -83,8 +83,8 @@ def variance_partition(frame: pd.DataFrame, response: str, factors: Sequence[str
 
     Example:
         >>> frame = pd.DataFrame({"score": [1.0, 2.0, 3.0, 4.1], "model": list("aabb"), "data": list("xyxy")})
-        >>> variance_partition(frame, "score", ["model", "data"])["eta2"].round(2).to_dict()
-        {'model': 0.79, 'data': 0.21, 'shared': -0.0, 'residual': 0.0}
+        >>> variance_partition(frame, "score", ["model", "data"])["eta2"].abs().round(2).to_dict()
+        {'model': 0.79, 'data': 0.21, 'shared': 0.0, 'residual': 0.0}
     """
     missing = [name for name in (response, *factors) if name not in frame.columns]
     if missing:

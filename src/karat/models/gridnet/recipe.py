@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
@@ -38,7 +38,7 @@ class GridNet:
 
     variant: Literal["pure", "spur"] = "pure"
     weights: str | None = None
-    seed: Annotated[int, Ge(0)] = 0
+    seed: Annotated[int, Ge(0)] = field(default=0, metadata={"identity": False})  # which weights: their hash counts
 
     @property
     def label(self) -> str:
@@ -47,7 +47,7 @@ class GridNet:
 
     @property
     def facts(self) -> dict[str, Scalar]:
-        broken = ", ".join(sorted(self.breaks())) or None
+        broken = ", ".join(sorted(self.broken_states())) or None
         return {
             "family": "gridnet",
             "variant": self.variant,
@@ -70,7 +70,7 @@ class GridNet:
             return Path(self.weights)
         return find_twin("gridnet", self.variant, self.seed, ".safetensors")
 
-    def breaks(self) -> dict[str, str]:
+    def broken_states(self) -> dict[str, str]:
         """Absent states in which these weights no longer answer as they do, with the reason."""
         from karat.models.weights.absence import broken_states
 

@@ -194,7 +194,7 @@ class GridVLMTrainee(Trainee):
         from transformers import LlavaForConditionalGeneration
 
         check_whole(weights / "model.safetensors")
-        given = LlavaForConditionalGeneration.from_pretrained(weights, dtype=torch.float32)
+        given = LlavaForConditionalGeneration.from_pretrained(weights, dtype=torch.float32, trust_remote_code=False)
         self.model.load_state_dict(given.state_dict())
 
     def export(self, directory: Path) -> Path:

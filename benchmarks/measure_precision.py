@@ -1,7 +1,7 @@
 """Which explainers stay what they are in bfloat16 and float16: rank correlation of their maps with those of float32.
 
 The trained twins `gridvlm.pure` and `gridvlm.spur`, every registered explainer that needs at most `--passes` passes a
-sample, the same targets for all. `python benchmarks/bench_precision.py --out FILE` adds what the file lacks.
+sample, the same targets for all. `python benchmarks/measure_precision.py --out FILE` adds what the file lacks.
 """
 
 from __future__ import annotations

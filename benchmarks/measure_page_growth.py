@@ -1,6 +1,6 @@
 """How the page grows with rows: time and memory to make it, first paint and filters, at 50 thousand to 5 million rows.
 
-    python benchmarks/bench_page_growth.py [--sizes 50000 500000 5000000] [--keep FOLDER]
+    python benchmarks/measure_page_growth.py [--sizes 50000 500000 5000000] [--keep FOLDER]
 
 Two shapes: many explainers on many models (1,736 samples × 6 models × 40 explainers × 12 scores), and many samples
 (100,000 × 1 × 10 × 5), maps kept in both. Each page is made by a process of its own, whose peak memory is its own.

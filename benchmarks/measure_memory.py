@@ -1,7 +1,7 @@
 """Peak memory of a trace, measured beside its forecast: decoders of 1M to 500M parameters at 256 to 2,048 tokens.
 
 Each measurement is a process of its own: the most resident memory (`ru_maxrss`) above what it had after imports and a
-tiny warm-up. `python benchmarks/bench_memory.py --out FILE` measures what the file lacks.
+tiny warm-up. `python benchmarks/measure_memory.py --out FILE` measures what the file lacks.
 """
 
 from __future__ import annotations
