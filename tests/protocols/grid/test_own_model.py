@@ -90,7 +90,9 @@ def test_every_local_explainer_runs_on_learnt_twins(family: str, tmp_path: Path)
     scores = run(spec, tmp_path, workers=0).scores()
     assert sorted(scores["explainer"].str.split("(").str[0].unique()) == local
     lost = scores[scores["status"] == "failure"]
-    assert set(lost["reason"]) <= {"map is all zero"}  # what some CAMs say, and a true thing to say
+    others = lost[lost["reason"] != "map is all zero"]  # what some CAMs say, and a true thing to say
+    assert set(others["explainer"]) <= {"gradient/guided_backprop", "gradient/deconvnet"}
+    assert others["reason"].str.contains("has no ReLU").all()
     told = scores[scores["metric"].isin(["mass", "own_words"])].groupby("explainer")["value"].count()
     assert set(told.index[told == 0]) <= set(lost["explainer"])
     assert scores.loc[scores["value"].isna(), "reason"].notna().all()
