@@ -41,10 +41,7 @@ class ClassifierRecipe:
     """
 
     card: ClassVar[Card] = Card(
-        name="classifier",
-        summary="an image classifier of timm, torchvision or transformers",
-        kind="model",
-        extra="vision",
+        "classifier", "an image classifier of timm, torchvision or transformers", "model", extra="vision"
     )
     architecture: str = "resnet18"
     weights: str | None = None

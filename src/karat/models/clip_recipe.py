@@ -19,10 +19,7 @@ class ClipRecipe(ClipParameters):
     """A CLIP by name. `path` is a directory, a hub id or "open_clip:ARCHITECTURE/WEIGHTS"."""
 
     card: ClassVar[Card] = Card(
-        name="clip",
-        summary="CLIP or SigLIP as a zero-shot classifier, from a directory, the hub or open_clip",
-        kind="model",
-        extra="vlm",
+        "clip", "CLIP or SigLIP as a zero-shot classifier, from a directory, the hub or open_clip", "model", extra="vlm"
     )
     path: str = ""
 

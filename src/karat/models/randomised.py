@@ -32,9 +32,9 @@ class Randomised:
     """
 
     card: ClassVar[Card] = Card(
-        name="randomised",
-        summary="any model with shuffled weights: an explanation that stays the same does not explain the model",
-        kind="model",
+        "randomised",
+        "any model with shuffled weights: an explanation that stays the same does not explain the model",
+        "model",
         citation="Adebayo et al. 2018, Sanity checks for saliency maps",
         extra="vision",
     )

@@ -11,6 +11,7 @@ from annotated_types import Ge, Le
 from karat.kernel.card import Card
 from karat.kernel.errors import BadInput
 from karat.kernel.typing import Scalar
+from karat.models.twin_recipe import twin_card
 
 if TYPE_CHECKING:
     from karat.models.gridprog.model import GridProgModel
@@ -34,11 +35,9 @@ class GridProg:
     ('gridprog.spur', 'gridprog.dose(0.25)', True)
     """
 
-    card: ClassVar[Card] = Card(
-        name="gridprog",
-        summary="compiled twin: an attention network whose weights are written, not trained; exact by proof",
-        kind="model",
-        citation="gridvqax2026",
+    card: ClassVar[Card] = twin_card(
+        "gridprog",
+        "compiled twin: an attention network whose weights are written, not trained; exact by proof",
         departures="the paper's twins are trained; here the mechanism is known by construction",
         extra="vision",
     )

@@ -27,13 +27,9 @@ class PixelNet:
     """
 
     card: ClassVar[Card] = Card(
-        name="pixelnet",
-        summary="small classifiers trained on images with a planted shortcut",
-        kind="model",
-        citation="pixelrules2024",
-        departures="a few hundred thousand weights, trained on the embedded `leaves`",
-        extra="vision",
-    )
+        "pixelnet", "small classifiers trained on images with a planted shortcut", "model", extra="vision",
+        citation="pixelrules2024", departures="a few hundred thousand weights, trained on the embedded `leaves`",
+    )  # fmt: skip
     variant: Variant = "cnn"
     weights: str | None = None
 
