@@ -155,7 +155,7 @@ def _wrapped(
     module: Any, processor: Any, name: str, mechanism: str | None, given: VLMParameters, path: str | None = None
 ) -> AnyVLM:
     from karat.models.discovery.discover import discover
-    from karat.models.discovery.model import DiscoveredVLM
+    from karat.models.discovery.model import DiscoveredVLM, OneForwardVLM
 
     family = _known(module, given.family)
     if family is None:
@@ -167,7 +167,8 @@ def _wrapped(
                 held.save(memory)
         family = held
     if isinstance(family, Discovered):
-        return DiscoveredVLM(module, processor, family, name, mechanism, given)
+        made = DiscoveredVLM if family.saying == "singly" else OneForwardVLM
+        return made(module, processor, family, name, mechanism, given)
     _limit(processor, family, given.max_pixels, given.max_tiles)
     return VLM(module, processor, family, name, mechanism, given)
 

@@ -35,16 +35,21 @@ class OwnForward:
 
     def logits(self, inputs: Inputs, answer: Tensor) -> Tensor:
         """(n, A, vocabulary), float32 or wider: what predicts each token of `answer` (n, A), given those before it."""
-        if inputs.token_keep is None or bool(inputs.token_keep.all()) or self.padding != "apart":
-            logits = self._logits(inputs, answer)
-        else:
-            logits = self._by_length(inputs, answer)
-        return logits if logits.dtype == torch.float64 else logits.float()
+        return self.read(inputs, answer)
 
     def read(self, inputs: Inputs, answer: Tensor, places: Tensor | None = None) -> Tensor:
         """The same at `places` (n, E) of the answer only: (n, E, vocabulary)."""
-        logits = self.logits(inputs, answer)
-        return logits if places is None else logits.gather(1, places[..., None].expand(-1, -1, logits.shape[-1]))
+        first = 0
+        if places is not None:
+            first, answer = int(places.min()), answer[:, : int(places.max()) + 1]
+        if inputs.token_keep is None or bool(inputs.token_keep.all()) or self.padding != "apart":
+            logits = self._logits(inputs, answer, first)
+        else:
+            logits = self._by_length(inputs, answer, first)
+        logits = logits if logits.dtype == torch.float64 else logits.float()
+        if places is None:
+            return logits
+        return logits.gather(1, (places - first)[..., None].expand(-1, -1, logits.shape[-1]))
 
     def reuse_image(self, inputs: Inputs) -> Inputs:
         """Keys and values of all that stands before the question; or the pixels, where these cannot be reused."""
@@ -74,11 +79,12 @@ class OwnForward:
         pixels = inputs.reuse.get(PICTURE, inputs.pixels)
         return given | self.lens.tensors(pixels, inputs.other)
 
-    def _logits(self, inputs: Inputs, answer: Tensor) -> Tensor:
+    def _logits(self, inputs: Inputs, answer: Tensor, first: int) -> Tensor:
+        """From the token at place `first` on."""
         if self.saying == "singly":
-            steps = [self._run(inputs, answer[:, : k + 1], 1) for k in range(answer.shape[1])]
+            steps = [self._run(inputs, answer[:, : k + 1], 1) for k in range(first, answer.shape[1])]
             return torch.cat(steps, 1)
-        return self._run(inputs, answer, answer.shape[1])
+        return self._run(inputs, answer, answer.shape[1] - first)
 
     def _run(self, inputs: Inputs, answer: Tensor, last: int) -> Tensor:
         given = self.arguments(inputs, answer)
@@ -129,7 +135,7 @@ class OwnForward:
         rest["past_key_values"] = DynamicCache([(keys[:, k], values[:, k]) for k in range(keys.shape[1])])
         return rest | {"use_cache": True}
 
-    def _by_length(self, inputs: Inputs, answer: Tensor) -> Tensor:
+    def _by_length(self, inputs: Inputs, answer: Tensor, first: int) -> Tensor:
         """Rows whose questions are of one length at a time, without padding."""
         assert inputs.token_keep is not None
         lengths = inputs.token_keep.sum(1)
@@ -137,7 +143,7 @@ class OwnForward:
         for length in lengths.unique().tolist():
             rows = (lengths == length).nonzero()[:, 0]
             part = _rows(inputs, rows, length)
-            logits = self._logits(part, answer[rows])
+            logits = self._logits(part, answer[rows], first)
             if whole is None:
                 whole = logits.new_zeros(len(lengths), *logits.shape[1:])
             whole = whole.index_copy(0, rows, logits)

@@ -11,47 +11,32 @@ import numpy as np
 
 from karat.kernel.errors import BadInput
 from karat.kernel.sample import Sample
-from karat.kernel.target import TargetLike, tokens_of
-from karat.kernel.typing import Span, Values
-from karat.models.batching import in_parts
+from karat.kernel.target import TargetLike
 from karat.models.discovery.discovered import Discovered, Sighting, key_of
 from karat.models.discovery.forward import AFTER, ANSWER, BEFORE, QUESTION, OwnForward
 from karat.models.discovery.lens import Lens
 from karat.models.discovery.processing import Prepared, Processing
 from karat.models.families.family import Size, View
 from karat.models.prompt import Encoded, Prompt
-from karat.models.torch_model import Inputs, Layout, TargetTokens
-from karat.models.vlm_adapter import checked_image, layer_roles
-from karat.models.vlm_targets import TargetScores
+from karat.models.torch_model import Inputs, Layout
+from karat.models.vlm_adapter import layer_roles
+from karat.models.vlm_speech import SpeakingVLM, checked_image, known_frames
 
 if TYPE_CHECKING:
-    from torch import Tensor, nn
-
-    from karat.models.vlm import VLMParameters
+    from torch import Tensor
 
 
 ASKED_GRID = 7, 7  # of the image, where visual tokens make none: what is hidden and shown
 
 
 @dataclass(frozen=True, eq=False)
-class DiscoveredVLM:
-    """A `TorchModel` that answers token by token. Made by `vlm` for architectures that it does not know."""
-
-    module: nn.Module
-    processor: Any
-    family: Discovered
-    name: str
-    mechanism: str | None
-    parameters: VLMParameters
+class DiscoveredVLM(SpeakingVLM[Discovered]):
+    """A `TorchModel` that answers token by token, of a family that was found out. Made by `vlm`."""
 
     @property
     def capabilities(self) -> frozenset[str]:
         offered = self.family.capabilities
         return offered | {"mechanism"} if self.mechanism else offered
-
-    @property
-    def answers(self) -> tuple[str, ...]:
-        return self.parameters.options
 
     @property
     def vision(self) -> str:
@@ -82,14 +67,6 @@ class DiscoveredVLM:
             self.module, self.lens, self.neutral_token, found.padding, found.reuse, found.saying, found.start, takes
         )
 
-    def token_spans(self, text: str) -> tuple[Span, ...]:
-        return self._speaking.spoken(text).spans
-
-    def target_tokens(self, target: TargetLike) -> TargetTokens:
-        spoken = self._speaking.spoken(target if isinstance(target, str) else target.text)
-        first, stop = tokens_of(target, spoken.spans)
-        return TargetTokens(spoken.numbers[:stop], first)
-
     @cached_property
     def layers(self) -> Mapping[str, str]:
         """As those of known families: vision.K, decoder.K, norm.K, vision.last, decoder.late, words and so on."""
@@ -107,17 +84,6 @@ class DiscoveredVLM:
     def attention_layers(self) -> tuple[str, ...]:
         return self.family.parts.attention_layers
 
-    @property
-    def neutral_token(self) -> int:
-        tokenizer = self.processor.tokenizer
-        known = [tokenizer.pad_token_id, tokenizer.unk_token_id, tokenizer.eos_token_id, 0]
-        return int(next(number for number in known if number is not None))
-
-    @property
-    def mask_token(self) -> int | None:
-        number = self.processor.tokenizer.mask_token_id
-        return None if number is None else int(number)
-
     def batch_key(self, sample: Sample) -> Hashable:
         """Samples of one key can be encoded together: pixels of one size, and, where padding would be noticed,
         questions of one length."""
@@ -128,46 +94,34 @@ class DiscoveredVLM:
         import torch
 
         if len({self.lens.size(*sample.size) for sample in samples}) > 1:
-            sizes = sorted({sample.size for sample in samples})
-            listed = ", ".join(f"{height}×{width}" for height, width in sizes)
-            raise BadInput(
-                f"{self.name}: samples of one batch need one input size; these images are of {listed}. Group them by "
-                "`model.batch_key(sample)`."
-            )
+            self._of_one_size([sample.size for sample in samples], "are of")
         example = next(self.module.parameters())
         made = [self._encoded(sample) for sample in samples]
-        if len({(len(prompt.before), len(prompt.after)) for _, prompt in made}) > 1:
-            raise BadInput(f"{self.name}: the template is tokenised differently around some questions; ask them apart.")
-        longest = max(len(prompt.question) for _, prompt in made)
-        rows = [self._row(sample, *each, longest) for sample, each in zip(samples, made, strict=True)]
+        tokens, keep = self._padded([prompt for _, prompt in made])
+        rows = [self._row(sample, *each) for sample, each in zip(samples, made, strict=True)]
 
         def placed(tensor: Tensor) -> Tensor:
             return tensor.to(example.device, example.dtype if tensor.is_floating_point() else tensor.dtype)
 
         whole = {name: placed(torch.cat([row[name] for row in rows])) for name in rows[0]}
-        frames = [self.lens.frame(*sample.size) for sample in samples]
-        known = [frame for frame in frames if frame is not None]
         return Inputs(
             pixels=whole.pop("pixels"),
-            tokens=whole.pop("tokens"),
-            token_keep=whole.pop("keep").bool(),
+            tokens=torch.tensor(tokens, dtype=torch.long, device=example.device).reshape(len(rows), -1),
+            token_keep=torch.tensor(keep, dtype=torch.bool, device=example.device).reshape(len(rows), -1),
             words=tuple(prompt.words for _, prompt in made),
             other=whole,
-            frames=tuple(known) if len(known) == len(frames) else None,
+            frames=known_frames([self.lens.frame(*sample.size) for sample in samples]),
         )
 
-    def _row(self, sample: Sample, prepared: Prepared, prompt: Encoded, longest: int) -> dict[str, Tensor]:
+    def _row(self, sample: Sample, prepared: Prepared, prompt: Encoded) -> dict[str, Tensor]:
         import torch
 
         def table(numbers: Sequence[int]) -> Tensor:
             return torch.tensor([list(numbers)], dtype=torch.long).reshape(1, -1)
 
         start, stop = len(prompt.before), len(prompt.before) + len(prompt.question)
-        pad = longest - len(prompt.question)
         rows = {
             "pixels": self.lens.pixels(sample.image, prepared),
-            "tokens": table([*prompt.question, *([self.neutral_token] * pad)]),
-            "keep": table([1] * len(prompt.question) + [0] * pad),
             "before": table(prompt.before),
             "after": table(prompt.after),
             **self.lens.kept(sample.image, prepared),
@@ -245,66 +199,15 @@ class DiscoveredVLM:
         view = self.sighting(inputs).patches
         return None if view is None else view.grid
 
-    def readout(self, inputs: Inputs, targets: Sequence[TargetLike]) -> Tensor:
-        """The logits of the span's tokens, summed."""
-        return self._targets.scores(inputs, targets, log=False)
-
-    def log_probability(self, inputs: Inputs, targets: Sequence[TargetLike]) -> Tensor:
-        """Of the span's tokens together, each given all that is said before it."""
-        return self._targets.scores(inputs, targets, log=True)
-
-    def score(self, samples: Sequence[Sample], targets: Sequence[TargetLike]) -> Values:
-        import torch
-
-        def some(numbers: Sequence[int]) -> list[float]:
-            with torch.no_grad():
-                inputs = self.encode([samples[k] for k in numbers])
-                probabilities = self.log_probability(inputs, [targets[k] for k in numbers]).exp()
-            return [float(value) for value in probabilities]
-
-        if len(samples) != len(targets):
-            raise BadInput(f"{self.name}: one answer per sample; got {len(targets)} for {len(samples)} samples.")
-        return np.array(in_parts([self.batch_key(sample) for sample in samples], some), dtype=np.float64)
-
-    def answer(self, samples: Sequence[Sample]) -> list[str]:
-        """Greedy decoding up to the end token, at most `max_new_tokens`; or the best of `options`."""
-        if options := self.parameters.options:
-            table = np.stack([self.score(samples, [option] * len(samples)) for option in options], 1)
-            return [options[k] for k in table.argmax(1)]
-        keys = [self.batch_key(sample) for sample in samples]
-        return in_parts(keys, lambda numbers: self._decoded([samples[k] for k in numbers]))
-
     def reuse_image(self, inputs: Inputs) -> Inputs:
         return self.forward.reuse_image(inputs)
 
-    def _decoded(self, samples: Sequence[Sample]) -> list[str]:
-        import torch
-
-        ends = torch.tensor(self._end_tokens, dtype=torch.long, device=next(self.module.parameters()).device)
-        with torch.no_grad():
-            inputs = self.reuse_image(self.encode(samples))
-            answer = torch.empty(len(samples), 0, dtype=torch.long, device=inputs.pixels.device)
-            done = torch.zeros(len(samples), dtype=torch.bool, device=answer.device)
-            while answer.shape[1] < self.parameters.max_new_tokens and not bool(done.all()):
-                longer = torch.cat([answer, answer.new_full((len(answer), 1), self.neutral_token)], 1)
-                following = self.forward.logits(inputs, longer)[:, -1].argmax(-1).to(answer.device)
-                done |= torch.isin(following, ends)
-                answer = torch.cat([answer, following.masked_fill(done, self.neutral_token)[:, None]], 1)
-        texts = self.processor.tokenizer.batch_decode(answer, skip_special_tokens=True)
-        return [str(text).strip() for text in texts]
-
-    @property
-    def _end_tokens(self) -> list[int]:
-        known = getattr(getattr(self.module, "generation_config", None), "eos_token_id", None)
-        listed = known if isinstance(known, list) else [known]
-        return [number for number in (self.processor.tokenizer.eos_token_id, *listed) if number is not None]
+    def read(self, inputs: Inputs, answer: Tensor, places: Tensor | None = None) -> Tensor:
+        return self.forward.read(inputs, answer, places)
 
     def _encoded(self, sample: Sample) -> tuple[Prepared, Encoded]:
         """What the processor makes of a sample, and where its question stands."""
-        question, image = sample.text or "", checked_image(sample)
-        token = self.processing.image_token
-        if token and token in question:
-            raise BadInput(f"{self.name}: the question of {sample.id} holds the image token {token!r}; take it out.")
+        question, image = self._question(sample, self.processing.image_token), checked_image(sample)
         prepared = self.processing.one(image, question)
         return prepared, self.processing.encode(self._prompt(image), prepared.tokens, question, image)
 
@@ -326,7 +229,7 @@ class DiscoveredVLM:
         return torch.tensor([self._positions[key]], dtype=torch.long)
 
     @cached_property
-    def _speaking(self) -> Prompt:
+    def speaking(self) -> Prompt:
         """The end of the prompt, after which answers are tokenised."""
         if self.family.saying == "decoder":
             return Prompt(self.processor.tokenizer, "", "")
@@ -351,13 +254,17 @@ class DiscoveredVLM:
     def _run_shapes(self) -> dict[str, tuple[int, ...]]:
         return {}
 
-    @cached_property
-    def _targets(self) -> TargetScores:
-        return TargetScores(self.forward.read, self.target_tokens, self.neutral_token)
-
     def _length(self, name: str) -> int:
         part: Any = self.module.get_submodule(name) if name else ()
         return len(part)
+
+
+class OneForwardVLM(DiscoveredVLM):
+    """One whose decoder looks back only, so that all spans of a text are read off one forward."""
+
+    def span_scores(self, inputs: Inputs, targets: Sequence[TargetLike], log: bool) -> Tensor:
+        """(n, targets) raw scores or log-probabilities of spans of one text, on every row."""
+        return self.target_scores.spans(inputs, targets, log)
 
 
 def _size(inputs: Inputs) -> Size:
