@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from annotated_types import Ge
 
 from karat.kernel.card import Card
 from karat.kernel.errors import BadInput
 from karat.kernel.typing import Scalar
+from karat.models.hub import configuration
 from karat.models.weights import check_whole, file_revision, find_twin
 
 if TYPE_CHECKING:
@@ -80,6 +81,9 @@ class GridVLM:
     @property
     def revision(self) -> str:
         return file_revision(self.path / "model.safetensors")
+
+    def configuration(self) -> dict[str, Any] | None:
+        return configuration(str(self.path), None)
 
     def load(self) -> VLM:
         from karat.models.gridvlm.build import vocabulary
