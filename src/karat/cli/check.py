@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,7 +12,7 @@ import typer
 import yaml
 
 from karat.cli.console import RUNS, print_table, spec_path
-from karat.cli.run import show_plan
+from karat.cli.run import show_memory, show_plan
 from karat.kernel.errors import BadInput
 
 if TYPE_CHECKING:
@@ -60,9 +61,12 @@ def check(
         raise BadInput("karat check --model needs --image FILE to ask about.")
     from PIL import Image as Pillow
 
-    from karat.engine.check import check_model, grid_picture
+    from karat.engine.check import check_model, foretold, grid_picture
+    from karat.engine.footprint import rooms
     from karat.engine.inventory import Inventory
     from karat.engine.places import accelerated, place
+    from karat.engine.precision import cautions_of
+    from karat.kernel.registry import registered
     from karat.kernel.roles import DescribesInput, plays
     from karat.models import recipe
     from karat.models.discovery.model import DiscoveredVLM
@@ -73,11 +77,15 @@ def check(
         if not equals:
             raise BadInput(f"--set takes key=value; got {setting!r}.")
         parameters[key] = yaml.safe_load(value)
+    origin = recipe(str(model), **parameters)
+    placed = place({0: origin}, Inventory.here(accelerated([origin])), {0: _MANY})
+    alone = replace(placed, workers=1)  # nothing runs beside it here
+    show_memory(foretold(origin, image, text, rooms(alone)[0]))  # before weights are loaded
+    for caution in cautions_of(origin, list(registered("explainer").values())):
+        typer.echo(f"caution: {caution}")
     loaded, sample, checked = check_model(str(model), image, text, answer, **parameters)
     if checked.grid is not None:
         Pillow.fromarray(grid_picture(sample.image, checked)).save(picture)
-    origin = recipe(str(model), **parameters)
-    placed = place({0: origin}, Inventory.here(accelerated([origin])), {0: _MANY})
     _show(loaded, sample, checked, picture, placed.says[0], origin.sees() if plays(origin, DescribesInput) else None)
     if isinstance(loaded, DiscoveredVLM):
         kept = picture.with_suffix(".family.json")

@@ -10,6 +10,9 @@ from karat.cli.console import RUNS, print_table, spec_path
 from karat.kernel.errors import BadInput
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from karat.engine.footprint import Footprint
     from karat.engine.plan import Plan
 
 STYLES = ("live", "plain", "json", "none")
@@ -130,8 +133,10 @@ def show_plan(
 ) -> None:
     """What a run would do: the grid, its cost, what is refused and why; on this machine, where its workers run. The
     time is that of earlier runs, and of a trial at `tried`."""
+    from karat.engine.footprint import planned_footprints, rooms
     from karat.engine.forecast import forecast
     from karat.engine.plan import missing_extras
+    from karat.engine.precision import precision_cautions
     from karat.engine.run import placement
     from karat.kernel.registry import label
     from karat.kernel.roles import FetchesWeights, plays
@@ -140,11 +145,11 @@ def show_plan(
 
     done = set(Run(Store(where)).cells()) & {cell.id for cell in planned.cells}
     jobs = planned.jobs(done)
-    problem, lines = "", ["one after the other"]
+    problem, lines, room = "", ["one after the other"], {}
     try:
         if local and jobs:
             placed = placement(planned, jobs, workers, per_device)
-            workers, lines = placed.workers, [*placed.says]
+            workers, lines, room = placed.workers, [*placed.says], rooms(placed)
         elif workers:
             lines = [f"{workers} in the cluster"]
     except BadInput as error:  # it may be meant for another machine
@@ -164,6 +169,10 @@ def show_plan(
         ],
         title=f"{planned.spec.name}: protocol {label(planned.protocol)}",
     )
+    sizes = planned_footprints(planned, room)
+    show_memory([one for some in sizes.values() for one in some])
+    for text in precision_cautions(planned):
+        typer.echo(f"caution: {text}")
     for refusal in planned.refusals:
         typer.echo(f"not run: {refusal.model} × {refusal.explainer}: {refusal.reason}")
     for text in (*missing_extras(planned), *planned.absent):
@@ -179,6 +188,20 @@ def show_plan(
             f"as it stands the run would be refused: no model here can serve {', '.join(planned.unserved)}. "
             "Drop them from the spec, or add a model that offers what they need."
         )
+
+
+def show_memory(sizes: Sequence[Footprint]) -> None:
+    """The forecast of every kind of trace, in a table; nothing where no model tells its configuration."""
+    if sizes:
+        print_table(
+            ["model", "explainers", "at most"],
+            [[f"{one.model}, {one.tokens:,} tokens", _some(one.explainers), one.in_words] for one in sizes],
+            title="memory at the peak (forecast)",
+        )
+
+
+def _some(names: Sequence[str], most: int = 6) -> str:
+    return ", ".join([*names[:most], *([f"{len(names) - most} more"] if len(names) > most else [])])
 
 
 def _size(planned: Plan, dataset: int) -> int:

@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from karat.engine.footprint import Footprint, Subject, footprints
 from karat.engine.inventory import free_bytes
 from karat.kernel.errors import BadInput, CapabilityMissing, KaratError
 from karat.kernel.registry import registered
-from karat.kernel.roles import Model
+from karat.kernel.roles import Model, ModelRecipe
 from karat.kernel.sample import Sample
 from karat.kernel.typing import Image
 from karat.metrics.synergy import synergy_question
@@ -62,6 +63,21 @@ def check_model(
     works, refused = _explainers(model)
     passes, seconds = _cost(session)
     return model, sample, Checked(str(target), probability, *_tokens(session), works, refused, passes, seconds)
+
+
+def foretold(recipe: ModelRecipe, image: str | Path | Image, text: str | None, room: float | None) -> list[Footprint]:
+    """The memory of every registered explainer that the model can serve, one sample at a time, in `room` bytes; nothing
+    where its configuration is not known. Raises where not even asking fits. Nothing is loaded."""
+    sample = Sample("check", read_image(image) if isinstance(image, str | Path) else image, text)
+    subject = Subject.of(recipe, sample, rows=1)
+    if subject is None:
+        return []
+    able = [kind for kind in registered("explainer").values() if kind.card.needs <= recipe.capabilities]
+    sizes = footprints(subject, able, room)
+    least = min(sizes, key=lambda one: one.peak)
+    if not least.fits:
+        raise BadInput(f"{subject.model}: memory at the peak (forecast) {least.in_words}.")
+    return sizes
 
 
 def missing(source: str, dtype: DType = "float32") -> list[str]:

@@ -44,6 +44,7 @@ class Plan:
     refusals: tuple[Refusal, ...]
     unserved: tuple[str, ...] = ()  # explainers that no model of the spec can serve
     absent: tuple[str, ...] = ()  # what is wrong with models and datasets that cannot be read
+    checkpointed: frozenset[int] = frozenset()  # models whose traces are: only the memory of a worker decides that
 
     @property
     def metrics(self) -> list[str]:

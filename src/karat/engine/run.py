@@ -8,6 +8,7 @@ import platform
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,12 @@ from typing import Any
 from karat.engine.events import Renderer, Silent
 from karat.engine.executors.job import Report, in_process
 from karat.engine.executors.local import in_workers
+from karat.engine.footprint import memory_cautions, planned_footprints, rooms, tight_models
 from karat.engine.inventory import Inventory
 from karat.engine.log import Log, title
 from karat.engine.places import Placement, accelerated, place
 from karat.engine.plan import Plan, missing_extras, plan
+from karat.engine.precision import precision_cautions
 from karat.engine.race import Settle, racing
 from karat.kernel.card import Card
 from karat.kernel.cell import Job
@@ -83,6 +86,8 @@ def run(
         jobs = planned.jobs(done)
         placed = None if engine == "ray" or workers == 0 else placement(planned, jobs, workers, per_device, inventory)
         chosen = workers if placed is None else placed.workers
+        sizes = planned_footprints(planned, rooms(placed)) if placed is not None and jobs else {}
+        planned = replace(planned, checkpointed=tight_models(sizes))
         store.write_json("spec.json", spec.plain())
         store.write_json("manifest.json", _manifest(planned))
         with show or Silent() as shown:
@@ -94,6 +99,8 @@ def run(
                 store.remove(damaged)
             for refusal in planned.refusals:
                 log("warning", text=refusal.reason)
+            for text in (*precision_cautions(planned), *memory_cautions(sizes)):
+                log("warning", text=text)
             log.start(len(done & {cell.id for cell in planned.cells}), placed.says if placed is not None else ())
 
             def execute(some: list[Job]) -> Iterator[Report]:

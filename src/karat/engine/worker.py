@@ -75,7 +75,7 @@ def run_job(
     probabilities: list[float | None] = []
     for start, stop in _pieces(plan, samples, care):
         watch(Step("explain", start, stop))
-        for asked in _asked(plan, model, samples[start:stop], samples, care.lost(start)):
+        for asked in _asked(plan, job, model, samples[start:stop], samples, care.lost(start)):
             session = asked.session
             answers += asked.answers
             probabilities += asked.probabilities
@@ -143,7 +143,7 @@ class _Asked(NamedTuple):
 
 
 def _asked(
-    plan: Plan, model: Model, samples: Sequence[Sample], peers: Sequence[Sample], lost: str = ""
+    plan: Plan, job: Job, model: Model, samples: Sequence[Sample], peers: Sequence[Sample], lost: str = ""
 ) -> Iterator[_Asked]:
     """Samples of different input sizes are asked in turn, where the model cannot take them together. A batch that the
     model cannot answer is asked again one sample at a time, so that only the guilty ones fail.
@@ -154,10 +154,11 @@ def _asked(
     runs = encodable_runs(model, samples)
     if len(runs) > 1:
         for run in runs:
-            yield from _asked(plan, model, run, peers, lost)
+            yield from _asked(plan, job, model, run, peers, lost)
         return
     chosen = plan.protocol.targets if plays(plan.protocol, ChoosesTargets) else None
-    session = Session(model, samples, chosen, plan.spec.seed, peers=peers)
+    again = job.model in plan.checkpointed
+    session = Session(model, samples, chosen, plan.spec.seed, peers=peers, checkpointed=again)
     if lost:
         yield _Asked(session, [None] * len(samples), [None] * len(samples), lost)
         return
@@ -171,7 +172,7 @@ def _asked(
             yield _Asked(session, [None], [None], f"model: {_say(error)}")
         else:
             for sample in samples:
-                yield from _asked(plan, model, [sample], peers)
+                yield from _asked(plan, job, model, [sample], peers)
 
 
 def _finite(values: Values) -> list[float | None]:

@@ -275,6 +275,15 @@ class Weighs(Protocol):
     def weights_bytes(self) -> int | None: ...
 
 
+class KnowsConfiguration(Protocol):
+    """A recipe that knows what its model is built like before it is loaded."""
+
+    def configuration(self) -> Mapping[str, Any] | None:
+        """The plain data of its config.json, with `max_pixels` and `max_tiles` where something bounds what it sees;
+        None where it is not on this machine."""
+        ...
+
+
 class HoldsResources(Protocol):
     """A recipe whose model holds more of a machine than a core and its device, e.g. {"GPU": 0.5} or {"licence": 1}."""
 

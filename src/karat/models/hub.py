@@ -6,7 +6,7 @@ import hashlib
 import importlib.util
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,6 +15,7 @@ from karat.kernel.errors import BadInput, ExtraMissing
 DType = Literal["float32", "bfloat16", "float16", "float64"]
 Quantisation = Literal["8bit", "4bit"]
 BYTES: dict[str, float] = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2, "8bit": 1, "4bit": 0.5}  # a number
+_AN_EDGE = 8192  # `longest_edge` of some processors is an edge, of others an area
 _GATED = ("gated", "401", "403", "restricted", "not authorized", "unauthorized")
 _ABSENT = ("not a local folder", "not a valid model identifier", "couldn't connect", "cannot find", "offline", "404")
 
@@ -122,6 +123,25 @@ def local_folder(path: str, hub_revision: str | None = None) -> Path | None:
 
     config = try_to_load_from_cache(path, "config.json", revision=hub_revision)
     return Path(config).parent if isinstance(config, str) else None
+
+
+def configuration(path: str, hub_revision: str | None) -> dict[str, Any] | None:
+    """The plain data of config.json in a directory, or of a downloaded hub id; with `max_pixels`, where its processor
+    bounds the pixels that it shows."""
+    folder = local_folder(path, hub_revision)
+    if folder is None or not (folder / "config.json").is_file():
+        return None
+    held: dict[str, Any] = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    if "hidden_size" not in (held.get("text_config") or held):  # files may leave out what is the default of a class
+        from transformers import AutoConfig
+
+        with suppress(ValueError, OSError, KeyError):  # a type that this transformers does not know
+            held = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False).to_dict()
+    shown = folder / "preprocessor_config.json"
+    settings = json.loads(shown.read_text(encoding="utf-8")) if shown.is_file() else {}
+    size = settings.get("size")
+    most = settings.get("max_pixels") or (size.get("longest_edge") if isinstance(size, dict) else None)
+    return {**held, "max_pixels": most if isinstance(most, int) and most > _AN_EDGE else None}
 
 
 def weights_bytes(

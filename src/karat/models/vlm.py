@@ -18,7 +18,7 @@ from karat.kernel.registry import load_object
 from karat.kernel.typing import Scalar
 from karat.models.discovery import Discovered
 from karat.models.families import FAMILIES, Family, MergedPatches, Tiles
-from karat.models.hub import DType, Quantisation, adapted, load, weights_bytes, weights_revision
+from karat.models.hub import DType, Quantisation, adapted, configuration, load, weights_bytes, weights_revision
 from karat.models.keywords import takes
 from karat.models.vlm_adapter import CAPABILITIES, VLM
 
@@ -106,6 +106,12 @@ class VLMRecipe(VLMParameters):
 
     def weights_bytes(self) -> int | None:
         return weights_bytes(self.path, self.hub_revision, self.dtype, self.quantised)
+
+    def configuration(self) -> dict[str, Any] | None:
+        held = configuration(self.path, self.hub_revision) if self.path else None
+        if held is None:
+            return None
+        return {**held, "max_pixels": self.max_pixels or held["max_pixels"], "max_tiles": self.max_tiles}
 
     def load(self) -> AnyVLM:
         if not self.path:

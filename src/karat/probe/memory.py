@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 # What the trace of an explainer keeps: nothing (it only asks), queries, keys and values of every layer, one layer's
-# activations, gradients down to the pixels, gradients of every layer's attention.
-Kept = Literal["nothing", "heads", "activations", "gradients", "head_gradients"]
-KEPT: tuple[Kept, ...] = ("nothing", "heads", "activations", "gradients", "head_gradients")
+# activations, gradients down to the last layer of the vision tower, down to the pixels, of every layer's attention.
+Kept = Literal["nothing", "heads", "activations", "layer_gradients", "gradients", "head_gradients"]
+KEPT: tuple[Kept, ...] = get_args(Kept)
+
+
+BITS_4 = 0.5  # bytes of a quantised weight
 
 
 @dataclass(frozen=True)
@@ -111,7 +114,8 @@ def forecast(
         recorded = rows * number * tokens * model.decoder.width * (kept == "activations")
         return Forecast(held, working + head, 0.0, recorded)
     if kept == "heads":
-        factors = sum(n * stack.layers * _factors(stack) for stack, n in stacks[:1])
+        given = model.decoder.heads * model.decoder.head_width  # what the heads gave is held until the forward is over
+        factors = tokens * model.decoder.layers * (_factors(model.decoder) + given)
         return Forecast(held, working + head, 0.0, rows * number * factors)
     differentiated = stacks if kept == "gradients" else stacks[:1]
     inside = [n * _saved(stack) for stack, n in differentiated]
@@ -129,26 +133,37 @@ def forecast(
 
 
 def what_fits(
-    model: Dimensions, kept: Kept, tokens: int, patches: int, memory: float, number: float, weights: float | None = None
+    model: Dimensions,
+    kept: Kept,
+    tokens: int,
+    patches: int,
+    memory: float,
+    number: float,
+    weights: float | None = None,
+    rows: int = 1,
+    checkpointable: bool = True,
 ) -> list[str]:
-    """Changes that would bring an explanation under `memory` bytes, each by itself, the least first."""
+    """Changes that would bring an explanation under `memory` bytes, each by itself, the least first. `checkpointable`:
+    whether its trace can be checkpointed; the rest as in `forecast`."""
 
-    def peak(**changes: Any) -> float:
-        given = {"kept": kept, "tokens": tokens, "patches": patches, "number": number, "weights": weights}
+    def fits(**changes: Any) -> bool:
+        given = {"kept": kept, "tokens": tokens, "patches": patches, "number": number, "weights": weights, "rows": rows}
         options: dict[str, Any] = {**given, **changes}
-        return forecast(model, **options).peak
+        return forecast(model, **options).peak <= memory
 
     ways = []
-    if kept in ("gradients", "head_gradients") and peak(checkpointed=True) <= memory:
+    if kept in ("layer_gradients", "gradients", "head_gradients") and checkpointable and fits(checkpointed=True):
         ways.append("checkpointed traces")
-    if number > 2 and peak(number=2, weights=None if weights is None else weights * 2 / number) <= memory:
+    if kept != "nothing" and rows > 1:
+        fewer = next((n for n in (rows // 2**k for k in range(1, rows.bit_length())) if n and fits(rows=n)), None)
+        ways += [] if fewer is None else [f"batch_size: {fewer}"]
+    if number > 2 and fits(number=2, weights=None if weights is None else weights * 2 / number):
         ways.append("dtype: bfloat16")
-    if patches and peak(tokens=max(1, tokens - 3 * patches // 4), patches=patches // 4) <= memory:
+    if patches and fits(tokens=max(1, tokens - 3 * patches // 4), patches=patches // 4):
         ways.append("a quarter of the pixels (max_pixels)")
-    if kept != "nothing" and peak(kept="nothing") <= memory:
+    if kept != "nothing" and fits(kept="nothing"):
         ways.append("an explainer that only asks (perturbation/rise, shapley/kernel_shap)")
-    four = model.count * 0.5
-    if peak(number=2, weights=four) <= memory:
+    if fits(number=2, weights=model.count * BITS_4):
         ways.append("quantised: 4bit on a GPU")
     return ways
 

@@ -41,7 +41,7 @@ def in_workers(
     """
     pool = _Pool(
         placement,
-        start or (lambda place: WorkerProcess(plan.spec, store, place)),
+        start or (lambda place: WorkerProcess(plan.spec, store, place, plan.checkpointed)),
         retries,
         REST if rest is None else rest,
     )

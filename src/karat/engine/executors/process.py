@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
@@ -28,10 +29,11 @@ Message = tuple[str, Any]
 class WorkerProcess:
     """A process that sees what its place shows it, from its first moment: before torch is imported."""
 
-    def __init__(self, spec: Spec, store: Store, place: Place) -> None:
+    def __init__(self, spec: Spec, store: Store, place: Place, checkpointed: frozenset[int] = frozenset()) -> None:
         context = multiprocessing.get_context("spawn")
         self.pipe, theirs = context.Pipe()
-        self.process = context.Process(target=_serve, args=(theirs, spec.plain(), store, os.getpid()), daemon=True)
+        told = (theirs, spec.plain(), store, os.getpid(), checkpointed)
+        self.process = context.Process(target=_serve, args=told, daemon=True)
         with _environment(place.environment):
             self.process.start()
         theirs.close()
@@ -92,7 +94,7 @@ def _environment(changes: Mapping[str, str]) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def _serve(pipe: Connection, spec: dict[str, Any], store: Store, driver: int) -> None:
+def _serve(pipe: Connection, spec: dict[str, Any], store: Store, driver: int, checkpointed: frozenset[int]) -> None:
     """A worker's life: plan the spec for itself, since only plain data crosses the pipe; then job after job."""
     threading.Thread(target=_leave_with, args=(driver,), daemon=True).start()
     planned: Plan | None = None
@@ -102,7 +104,7 @@ def _serve(pipe: Connection, spec: dict[str, Any], store: Store, driver: int) ->
         except (EOFError, OSError):
             return
         try:
-            planned = planned or plan(Spec.parse(spec))
+            planned = planned or replace(plan(Spec.parse(spec)), checkpointed=checkpointed)
             pipe.send(("done", _finish(planned, job, care, store, pipe)))
         except PlaceFailed as error:
             pipe.send(("unstored", str(error)))

@@ -6,12 +6,14 @@ import os
 import socket
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from karat.engine.crash_isolation import Care, Step
 from karat.engine.device_failure import DeviceFailed, device_failure
 from karat.engine.executors.job import Done, finish
+from karat.engine.footprint import planned_footprints, tight_models
+from karat.engine.inventory import free_bytes
 from karat.engine.places import gigabytes
 from karat.engine.plan import Plan, plan
 from karat.kernel.cell import Job
@@ -54,6 +56,9 @@ class Actor:
         there = gpu_bytes() if self.weights else None
         if there is not None and self.weights > there:
             return f"{where} a worker's GPUs have {gigabytes(there)}, and the weights take {gigabytes(self.weights)}."
+        room = dict.fromkeys(range(len(self.planned.models)), there or free_bytes())
+        tight = tight_models(planned_footprints(self.planned, room))
+        self.planned = replace(self.planned, checkpointed=tight)
         return ""
 
     def run(self, job: Job, number: int, care: Care, watched: bool) -> Told:

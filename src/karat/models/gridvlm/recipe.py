@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from karat.kernel.card import Card
 from karat.kernel.errors import BadInput
+from karat.models.hub import configuration
 from karat.models.twin_recipe import TwinRecipe, twin_card
 from karat.models.weights import check_whole
 
@@ -34,6 +35,9 @@ class GridVLM(TwinRecipe):
     @property
     def capabilities(self) -> frozenset[str]:
         return frozenset({"scores", "gradients", "attention", "activations", "autoregressive", "text", "mechanism"})
+
+    def configuration(self) -> dict[str, Any] | None:
+        return configuration(str(self.path), None)
 
     def load(self) -> VLM:
         from karat.models.gridvlm.build import vocabulary
