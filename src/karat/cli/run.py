@@ -134,7 +134,7 @@ def show_plan(
     from karat.engine.plan import missing_extras
     from karat.engine.run import placement
     from karat.kernel.registry import label
-    from karat.kernel.roles import FetchesWeights, plays
+    from karat.kernel.roles import FetchesWeights, KnowsLevel, plays
     from karat.results.run import Run
     from karat.results.store import Store
 
@@ -164,6 +164,9 @@ def show_plan(
         ],
         title=f"{planned.spec.name}: protocol {label(planned.protocol)}",
     )
+    for recipe in planned.models:
+        if plays(recipe, KnowsLevel):
+            typer.echo(f"{label(recipe)}: level {recipe.level or 'not known until it is loaded and probed'}")
     for refusal in planned.refusals:
         typer.echo(f"not run: {refusal.model} × {refusal.explainer}: {refusal.reason}")
     for text in (*missing_extras(planned), *planned.absent):
