@@ -139,7 +139,7 @@ def show_plan(
     from karat.engine.precision import precision_cautions
     from karat.engine.run import placement
     from karat.kernel.registry import label
-    from karat.kernel.roles import FetchesWeights, plays
+    from karat.kernel.roles import FetchesWeights, KnowsLevel, plays
     from karat.results.run import Run
     from karat.results.store import Store
 
@@ -173,6 +173,9 @@ def show_plan(
     show_memory([one for some in sizes.values() for one in some])
     for text in precision_cautions(planned):
         typer.echo(f"caution: {text}")
+    for recipe in planned.models:
+        if plays(recipe, KnowsLevel):
+            typer.echo(f"{label(recipe)}: level {recipe.level or 'not known until it is loaded and probed'}")
     for refusal in planned.refusals:
         typer.echo(f"not run: {refusal.model} × {refusal.explainer}: {refusal.reason}")
     for text in (*missing_extras(planned), *planned.absent):

@@ -27,7 +27,7 @@ from karat.kernel.card import Card
 from karat.kernel.cell import Job
 from karat.kernel.errors import BadInput, RunFailed
 from karat.kernel.registry import facts, label
-from karat.kernel.roles import Concludes, FromPaper, KnowsMechanism, ModelRecipe, Writes, plays
+from karat.kernel.roles import Concludes, FromPaper, KnowsLevel, KnowsMechanism, ModelRecipe, Writes, plays
 from karat.kernel.spec import Spec
 from karat.results.facts import PARTS
 from karat.results.run import Run
@@ -111,6 +111,7 @@ def run(
                 return in_process(planned, some, store) if placed is None else in_workers(planned, some, store, placed)
 
             given_up = _follow(racing(planned, jobs, finished, until, execute) if until else execute(jobs), log)
+            _keep_families(planned, store)
             if not given_up:
                 _conclude(planned, finished, log)
             log.end()
@@ -141,6 +142,13 @@ def _conclude(planned: Plan, finished: Run, log: Log) -> None:
         for name, text in protocol.writes(finished).items():
             finished.store.write(name, text.encode())
             log("note", text=f"wrote {finished.path}/{name}")
+
+
+def _keep_families(planned: Plan, store: Store) -> None:
+    """How models are built that had to be found out; a spec names such a file as `family`."""
+    for recipe in planned.models:
+        if plays(recipe, KnowsLevel) and (text := recipe.discovered()) is not None:
+            store.write(f"families/{label(recipe).replace('/', '_')}.json", text.encode())
 
 
 def _follow(reports: Iterator[Report], log: Log) -> list[str]:

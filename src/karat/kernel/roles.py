@@ -299,6 +299,19 @@ class DescribesInput(Protocol):
         ...
 
 
+class KnowsLevel(Protocol):
+    """A recipe of a model whose architecture may have to be found out; what was found is kept with a run."""
+
+    @property
+    def level(self) -> str | None:
+        """ "asks", "differentiates" or "opens"; None: not known until the model is loaded and probed."""
+        ...
+
+    def discovered(self) -> str | None:
+        """What was found out, as the text of a file that a spec can name; None where nothing had to be, or was yet."""
+        ...
+
+
 class FetchesWeights(Protocol):
     """A recipe whose weights may have to come from the network."""
 

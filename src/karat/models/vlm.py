@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
@@ -16,7 +17,7 @@ from karat.kernel.constraints import AsItIs
 from karat.kernel.errors import BadInput
 from karat.kernel.registry import load_object
 from karat.kernel.typing import Scalar
-from karat.models.discovery import Discovered
+from karat.models.discovery import LEVELS, Discovered
 from karat.models.families import FAMILIES, Family, MergedPatches, Tiles
 from karat.models.hub import DType, Quantisation, adapted, configuration, load, weights_bytes, weights_revision
 from karat.models.keywords import takes
@@ -90,17 +91,35 @@ class VLMRecipe(VLMParameters):
     def capabilities(self) -> frozenset[str]:
         """Those of its family, where that was found out before; of an unknown one, all: they are checked once more when
         it is loaded."""
-        family = self.family
-        if isinstance(family, str) and family.endswith(".json"):
-            family = Discovered.load(family)
-        elif family is None and _model_type(self.path) not in (None, *FAMILIES):
-            memory = remembered(self.path, self.hub_revision)
-            family = Discovered.load(memory) if memory is not None and memory.is_file() else None
-        return family.capabilities if isinstance(family, Discovered) else CAPABILITIES
+        family = self._found_out()
+        return CAPABILITIES if family is None else family.capabilities
+
+    @property
+    def level(self) -> str | None:
+        family = self._found_out()
+        if family is not None:
+            return family.level
+        known = self.family != DISCOVERED if self.family is not None else _model_type(self.path) in FAMILIES
+        return LEVELS[-1] if known else None  # families written by hand open
+
+    def discovered(self) -> str | None:
+        family = self._found_out()
+        return None if family is None else family.text()
+
+    def _found_out(self) -> Discovered | None:
+        """What was discovered of it, where it was and counts."""
+        if isinstance(self.family, Discovered):
+            return self.family
+        if isinstance(self.family, str) and self.family.endswith(".json"):
+            return Discovered.load(self.family)
+        if self.family == DISCOVERED or (self.family is None and _model_type(self.path) not in FAMILIES):
+            return recalled(self.path, self.hub_revision)
+        return None
 
     @property
     def revision(self) -> str:
-        described = repr(self.family) if isinstance(self.family, Family | Discovered) else ""
+        given = self._found_out() if isinstance(self.family, str) and self.family.endswith(".json") else self.family
+        described = repr(given) if isinstance(given, Family | Discovered) else ""
         tuned = "" if self.adapter is None else weights_revision(self.adapter, None, "adapter")
         return weights_revision(self.path, self.hub_revision, self.dtype + described + tuned)
 
@@ -165,13 +184,12 @@ def _wrapped(
 
     family = _known(module, given.family)
     if family is None:
+        family = None if path is None else recalled(path, given.hub_revision)
+    if family is None:
+        family = discover(module, processor, name, given).family
         memory = None if path is None else remembered(path, given.hub_revision)
-        held = Discovered.load(memory) if memory is not None and memory.is_file() else None
-        if held is None:
-            held = discover(module, processor, name, given).family
-            if memory is not None:
-                held.save(memory)
-        family = held
+        if memory is not None:
+            family.save(memory)
     if isinstance(family, Discovered):
         made = DiscoveredVLM if family.saying == "singly" else OneForwardVLM
         return made(module, processor, family, name, mechanism, given)
@@ -192,6 +210,16 @@ def remembered(path: str, hub_revision: str | None) -> Path | None:
     held = weights_revision(path, hub_revision, "family:" + ("" if Path(path).is_dir() else path))
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return cache / "karat" / "families" / f"{hashlib.sha256(held.encode()).hexdigest()[:24]}.json"
+
+
+def recalled(path: str, hub_revision: str | None) -> Discovered | None:
+    """What was found out about these weights before; None where nothing was, or in another version."""
+    memory = remembered(path, hub_revision)
+    if memory is None or not memory.is_file():
+        return None
+    with suppress(BadInput):
+        return Discovered.load(memory)
+    return None
 
 
 def _known(module: Any, family: Family | Discovered | str | None) -> Family | Discovered | None:

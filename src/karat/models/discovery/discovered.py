@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -119,8 +121,14 @@ class Discovered:
         return "\n".join([*lines, *(f"not: {reason}" for reason in self.reasons)])
 
     def save(self, path: str | Path) -> None:
+        """A whole file or none: another process may be reading it."""
         Path(path).parent.mkdir(parents=True, exist_ok=True)
-        Path(path).write_text(json.dumps(asdict(self), indent=1), encoding="utf-8")
+        with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=Path(path).parent, delete=False) as file:
+            file.write(self.text())
+        os.replace(file.name, path)
+
+    def text(self) -> str:
+        return json.dumps(asdict(self), indent=1)
 
     @staticmethod
     def load(path: str | Path) -> Discovered:
