@@ -44,6 +44,18 @@ def interval_of(row: Row, value: str, low: str, high: str, digits: int = 3) -> s
     return f"{number(row[value], digits)} ({number(row[low], digits)} to {number(row[high], digits)})"
 
 
+def calibration_by_explainer() -> str:
+    """Spearman's rho of the calibration record, a row per model."""
+    told = {(row["model"], row["explainer"]): row for row in rows("calibration", CALIBRATION)}
+    explainers = sorted({explainer for _, explainer in told} - {"all"}, key=called)
+    body = [
+        (model, *(number(told[model, one]["rho"], 2) if (model, one) in told else "" for one in explainers),
+         interval_of(told[model, "all"], "rho", "rho low", "rho high", 2), str(told[model, "all"]["n"]))
+        for model in sorted({model for model, _ in told}, key=lambda one: (one == "all", one))
+    ]  # fmt: skip
+    return markdown(("model", *map(called, explainers), "all", "explanations"), body)
+
+
 def calibration() -> str:
     body = [
         (row["model"], row["explainer"] if row["explainer"] == "all" else called(row["explainer"]), str(row["n"]),
@@ -78,5 +90,5 @@ def races() -> str:
 
 TABLES: Mapping[str, Callable[[], str]] = {
     "synergy/races": races, "clevr/effects": effects, "clevr/dividends": dividends, "clevr/calibration": calibration,
-    "clevr/rankings": rankings,
+    "clevr/rankings": rankings, "synergy/calibration": calibration_by_explainer,
 }  # fmt: skip

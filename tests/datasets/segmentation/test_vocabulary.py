@@ -40,6 +40,17 @@ def test_a_word_for_two_classes_of_one_set_is_left_out() -> None:
     assert "airplane" not in aliases(["aeroplane", "airplane"]).values()
 
 
+def test_classes_of_lvis() -> None:
+    """Spaces are underscores there, and the more special class keeps its own word."""
+    known = set(labels())
+    classes = ["bus_(vehicle)", "school_bus", "wineglass", "automatic_washer", "fire_engine", "truck", "wall_socket"]
+    means = aliases(classes)
+    assert (means["school bus"], means["minibus"]) == ("school_bus", "bus_(vehicle)")
+    assert (means["fire engine"], means["garbage truck"]) == ("fire_engine", "truck")
+    assert (means["goblet"], means["washer"]) == ("wineglass", "automatic_washer")
+    assert without_word(classes, known) == ["wall_socket"]
+
+
 class Breeds:
     """Knows breeds and teapots, and ranks them all."""
 

@@ -310,6 +310,15 @@ def test_a_claim_about_all_rivals_with_one_of_them_run_says_so() -> None:
     assert LOWEST.judge(detectors({"ssd300": 0.6, "fcos": 0.5})).verdict == "disagree"  # one rival ahead is enough
 
 
+def test_an_untold_claim_says_which_weights_and_data_it_needs() -> None:
+    claim = LOWEST.judge(detectors({"ssd300": 0.3}))
+    assert claim.verdict == "cannot tell"
+    assert "ssd300" not in claim.because  # that one was run
+    assert all(
+        name in claim.because for name in ("fcos", "ssdlite320", "COCO-Stuff 10K", "karat run semantic-detectors")
+    )
+
+
 def rows_of(n: int = 60, **columns: Any) -> pd.DataFrame:
     return pd.DataFrame(
         {"model": "m", "dataset": "d", "explainer": "cam/gradcam", "method": "cam/gradcam", "is_control": False,
@@ -375,6 +384,8 @@ def test_a_class_that_differs_is_found_among_three_hundred_and_small_ones_are_na
     claim = classes_differ(rows)
     assert claim.verdict == "agree"
     assert "10 classes have fewer than the 14 images it takes" in claim.because
+    assert "class7" in claim.ours
+    assert "m · cam/gradcam" in claim.ours  # one class may differ under several models
     none = rows_of(n, sss=0.3, gain=rng.normal(0.5, 0.05, n), label=labels)
     assert classes_differ(none).verdict == "cannot tell"
 

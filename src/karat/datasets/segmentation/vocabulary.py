@@ -29,15 +29,21 @@ def words(label: str) -> frozenset[str]:
 def aliases(labels: Iterable[str]) -> dict[str, str]:
     """Other words, each with the class it means; a word that is a class of its own, or means several, is left out.
 
+    LVIS writes spaces as underscores: its `school_bus` is a class of its own, and "school bus" means it, not `bus`.
+
     >>> aliases(["sofa", "cow"])
     {'couch': 'sofa', 'studio couch': 'sofa', 'ox': 'cow'}
+    >>> aliases(["bus", "school_bus"])["school bus"]
+    'school_bus'
     """
     known = list(labels)
+    spelled = {label.replace("_", " "): label for label in known}
     meant: dict[str, list[str]] = {}
     for label in known:
         for word in sorted(words(label)):
             meant.setdefault(word, []).append(label)
-    return {word: means[0] for word, means in meant.items() if len(means) == 1 and word not in known}
+    others = {word: means[0] for word, means in meant.items() if len(means) == 1 and word not in spelled}
+    return {word: label for word, label in {**others, **spelled}.items() if word not in known}
 
 
 def without_word(labels: Collection[str], vocabulary: Collection[str]) -> list[str]:

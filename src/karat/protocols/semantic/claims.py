@@ -52,6 +52,7 @@ SPECS = {
     "Table 1": "semantic-classifiers", "Table 2": "semantic-detectors", "Table 3": "semantic-falsification",
     "Table 4": "semantic-attention", "Table 8": "semantic-classifiers", "Table 9": "semantic-falsification",
 }  # fmt: skip
+DATA = {"Table 1": "ImageNet-S", "Table 2": "COCO-Stuff 10K", "Table 3": "COCO-Stuff 10K", "Table 4": "ImageNet-S"}
 STRONG = 0.05  # from here on a difference of SSS between methods counts as strong: it would reorder half of table 1
 NEGLIGIBLE = 0.1  # a rank correlation within ± this is small by convention: one column tells 1 % of the other
 SOME = 0.01  # "some" predictions are more than one in a hundred
@@ -151,7 +152,7 @@ class Order:
                 tests = self._tests(wide, mine, others, column)
                 verdicts[column], gaps[column] = _family(tests), min(tests, key=lambda gap: gap.value)
         if not verdicts:
-            because = f"the run lacks these models; see the spec {SPECS[self.table]}"
+            because = _needs(self.table, (*self.names, *rivals), images)
             return Claim(self.text, self.where, published, "-", CANNOT_TELL, because)
         agree, disagree = (sum(f.verdict == v for f in verdicts.values()) for v in ("agree", "disagree"))
         verdict = _most(agree, disagree, len(verdicts))
@@ -183,6 +184,14 @@ class Order:
         return f"holds {how} under {holds} of {len(table.columns) - 1} methods of {table.number.lower()}"
 
 
+def _needs(table: str, models: Sequence[str], ran: pd.DataFrame) -> str:
+    """What would tell a claim about the models of a table: those that a run lacks, or else its methods."""
+    here = set(ran["model"])
+    lacking = [name for name in models if name not in here]
+    what = f"weights of {', '.join(lacking)}" if lacking else "the methods of the table on more than one model"
+    return f"needs {what}, on {DATA[table]}: karat run {SPECS[table]}"
+
+
 def _family(gaps: Sequence[Estimate]) -> Family:
     """Whether all differences are above zero, by their one-sided p-values."""
     p_for = [gap.p / 2 if gap.value > 0 else 1 - gap.p / 2 for gap in gaps]
@@ -203,7 +212,7 @@ def widest(images: pd.DataFrame, name: str = "Attention Rollout") -> Claim:
     methods = wide.columns.get_level_values(0)
     places = {column: np.flatnonzero(methods == METHODS[column]) for column in printed if METHODS[column] in methods}
     if name not in places or len(places) < 2 or min(map(len, places.values())) < 2 or len(wide) < 2:
-        because = f"the run lacks these models; see the spec {SPECS['Table 4']}"
+        because = _needs("Table 4", [str(row[0]) for row in table.rows], images)
         return Claim(text, where, published, "-", CANNOT_TELL, because)
 
     def margin(rows: np.ndarray[tuple[int, int], np.dtype[np.float64]]) -> float:
@@ -222,7 +231,7 @@ def coverage(rows: pd.DataFrame, detectors: Sequence[str], least: float) -> Clai
     mine = rows[rows["model"].isin(detectors)]
     images = mine.groupby(["model", "dataset", "image"], as_index=False)["own_confidence"].max().dropna()
     if images.empty:
-        because = f"the run lacks these models; see the spec {SPECS['Table 2']}"
+        because = _needs("Table 2", detectors, rows)
         return Claim(text, where, published, "-", CANNOT_TELL, because)
     groups = images.groupby(["model", "dataset"])["own_confidence"]
     level = 1 - LEVEL / groups.ngroups
@@ -330,14 +339,14 @@ def classes_differ(rows: pd.DataFrame) -> Claim:
     bias = class_bias(rows)
     small = f"{len(bias.too_small)} classes have fewer than the {bias.least_images} images it takes"
     if bias.classes.empty:
-        return Claim(text, where, published, "-", CANNOT_TELL, f"no class is large enough: {small}")
+        return Claim(text, where, published, "-", CANNOT_TELL, f"needs larger classes: {small}")
     apart = bias.classes[bias.classes["p"] < LEVEL].sort_values("gap")
     if apart.empty:
         return Claim(text, where, published, f"none of {len(bias.classes)}", CANNOT_TELL, f"none differs; {small}")
     low, high = apart.iloc[0], apart.iloc[-1]
     ours = (
-        f"{len(apart)} of {len(bias.classes)}, from {low['label']} (gain {low['gap']:+.2f}) to {high['label']} "
-        f"({high['gap']:+.2f})"
+        f"{len(apart)} of {len(bias.classes)}, from {low['label']} (gain {low['gap']:+.2f}, {low['model']} · "
+        f"{low['explainer']}) to {high['label']} ({high['gap']:+.2f}, {high['model']} · {high['explainer']})"
     )
     because = f"gain of a class minus the mean, corrected over all classes; {small}"
     return Claim(text, where, published, ours, "agree", because)
@@ -354,7 +363,8 @@ def similar_classes(rows: pd.DataFrame) -> Claim:
         return Claim(text, where, published, "-", CANNOT_TELL, "no two classes with enough images were confused")
     apart = [pair for pair in pairs if pair.apart]
     if not apart:
-        return Claim(text, where, published, f"{len(pairs)} pairs, none apart", CANNOT_TELL, "intervals overlap")
+        because = "intervals overlap: needs more images of each class that is taken for another"
+        return Claim(text, where, published, f"{len(pairs)} pairs, none apart", CANNOT_TELL, because)
     first = apart[0]
     ours = (
         f"{len(apart)} of {len(pairs)} pairs apart, as {first.label} {first.sss:.2f} and {first.other} "
