@@ -1,4 +1,4 @@
-"""Why does it say yes to what is not there? Writes hallucination.json beside this file and docs/images/hallucination.png.
+"""Why does it say yes to what is not there? Writes hallucination.json beside this file, docs/images/hallucination.png.
 
     python docs/recorded/hallucination.py WEIGHTS POPE IMAGES INSTANCES
 

@@ -33,7 +33,8 @@ def causes() -> str:
         for kind, row in rows
     ]  # fmt: skip
     heads = ("", "n", "P(yes)", "without the picture", "without the name", "stays yes without the picture",
-             "strongest word is the name", "strongest cell on the object", "strongest cell on nothing annotated")  # fmt: skip
+             "strongest word is the name", "strongest cell on the object",
+             "strongest cell on nothing annotated")  # fmt: skip
     return markdown(heads, body)
 
 
