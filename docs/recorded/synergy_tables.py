@@ -12,14 +12,16 @@ NAMES = {
     "attention/rollout": "attention rollout", "attention/grad_rollout": "gradient rollout",
     "relevance/attnlrp": "AttnLRP", "vlm/llava_cam(copies=0)": "Grad-CAM (LLaVA-CAM without smoothing)",
     "vlm/llava_cam(copies=10)": "LLaVA-CAM", "vlm/tam": "TAM", "perturbation/occlusion": "occlusion",
-    "cam/gradcam": "Grad-CAM",
+    "cam/gradcam": "Grad-CAM", "gradient/deeplift": "DeepLIFT",
 }  # fmt: skip
 MAIN = "Do the features that are ranked first matter together?"
 CALIBRATION = "Does F_syn stand in for the exact interaction index?"
 
 
 def called(explainer: str) -> str:
-    return "integrated gradients, 5 steps" if "integrated" in explainer else NAMES[explainer]
+    if "integrated" in explainer:
+        return "integrated gradients, 5 steps"
+    return "leave-one-out" if "leave_one_out" in explainer else NAMES[explainer]
 
 
 def effects() -> str:
@@ -33,8 +35,11 @@ def effects() -> str:
 
 def dividends() -> str:
     body = [
-        (row["model"], *(str(row[name]) for name in ("n", "synergistic", "redundant")),
-         interval_of(row, "dividend", "low", "high"))
+        (
+            row["model"],
+            *(str(row[name]) for name in ("n", "synergistic", "redundant")),
+            interval_of(row, "dividend", "low", "high"),
+        )
         for row in rows("clevr", "Do image and text bring the answer only together?")
     ]
     return markdown(("model", "questions", "synergistic", "redundant", "mean dividend"), body)

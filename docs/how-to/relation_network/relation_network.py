@@ -21,7 +21,7 @@ from karat.models.torch_model import Inputs, Layout
 from PIL import Image
 from torch import Tensor, nn
 
-SIDE, CELLS = 128, 8  # pixels the network takes, cells of its last map
+SIDE, CELLS, WORDS = 128, 8, 128  # pixels the network takes, cells of its last map, width of the question's state
 
 
 class Picture(nn.Module):
@@ -69,13 +69,20 @@ class Relations(nn.Module):
         self.f_fc1, self.f_fc2, self.f_fc3 = nn.Linear(256, 256), nn.Linear(256, 256), nn.Linear(256, 28)
 
     def forward(self, cells: Tensor, question: Tensor) -> Tensor:
-        n, count, _ = cells.shape
-        first, second = cells[:, :, None].expand(-1, -1, count, -1), cells[:, None].expand(-1, count, -1, -1)
-        pairs = torch.cat([first, second], -1).flatten(1, 2)  # (n, 4096, 52)
+        """A layer of g is linear in each part of its input: cells and question are weighed before they are paired,
+        64 rows and one instead of 4,096."""
+        pairs = cells  # until the first layer has paired them
         for k, layer in enumerate(self.g_layers):
+            weight, constant = layer.weight, layer.bias.expand(len(cells), 1, -1)
             if k == self.asked:
-                pairs = torch.cat([pairs, question[:, None].expand(-1, pairs.shape[1], -1)], -1)
-            pairs = torch.relu(layer(pairs))
+                weight, of_question = weight[:, :-WORDS], weight[:, -WORDS:]
+                constant = constant + (question @ of_question.T)[:, None]
+            if k == 0:
+                first, second = (cells @ half.T for half in weight.chunk(2, 1))
+                pairs = ((first + constant)[:, :, None] + second[:, None]).flatten(1, 2)  # (n, 4096, 256)
+            else:
+                pairs = torch.baddbmm(constant, pairs, weight.T.expand(len(cells), -1, -1))
+            pairs = torch.relu_(pairs)
         state = torch.relu(self.f_fc2(torch.relu(self.f_fc1(pairs.sum(1)))))
         return self.f_fc3(state)
 
