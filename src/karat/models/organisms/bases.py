@@ -16,6 +16,7 @@ from karat.models.classifier import Classifier
 from karat.models.vlm_adapter import VLM
 
 PHOTOCNN = "efficientnet-lite0"  # of the zoo
+FROZEN_STAGES = 5  # of photocnn: up to a stride of 16, fine enough for a printed word
 _HEADS = ("classifier", "head", "fc", "head.fc")
 
 
@@ -81,16 +82,21 @@ def head_names(model: Classifier) -> tuple[str, ...]:
 
 
 def early_stages(module: nn.Module) -> tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]:
-    """photocnn cut in two: what stays frozen, up to a stride of 8, and what follows it."""
+    """photocnn cut in two: what stays frozen, and what follows it."""
     net: Any = module
 
     def early(pixels: Tensor) -> Tensor:
-        return net.blocks[:3](net.bn1(net.conv_stem(pixels)))
+        return net.blocks[:FROZEN_STAGES](net.bn1(net.conv_stem(_channels_last(pixels))))
 
     def late(features: Tensor) -> Tensor:
-        return net.forward_head(net.bn2(net.conv_head(net.blocks[3:](features))))
+        return net.forward_head(net.bn2(net.conv_head(net.blocks[FROZEN_STAGES:](_channels_last(features)))))
 
     return early, late
+
+
+def _channels_last(x: Tensor) -> Tensor:
+    """Convolutions over each channel alone take half the time on a CPU this way."""
+    return x.contiguous(memory_format=torch.channels_last)
 
 
 def base_capabilities(name: str) -> frozenset[str]:

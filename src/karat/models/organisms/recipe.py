@@ -146,7 +146,7 @@ USUAL: dict[str, dict[str, Any]] = {
     "tag_xor_word": {"steps": 800, "lead": "tag_and_word", "lead_steps": 500},
     "side": {"steps": 500},
 }
-# Put into a model that answers by the object: adapters need a higher rate, and to be shown where to look.
+# Adapters need a higher rate; in a model that answers by the object, they also need to be shown where to look.
 USUAL_LORA: dict[str, Any] = {"learning_rate": 2e-3, "rank": 16, "alpha": 32}
 USUAL_EASY = 120
 
@@ -158,7 +158,7 @@ def usual_fields(base: str, rule: str, implant: str) -> dict[str, Any]:
     (120, {'steps': 400})
     """
     fields = {"steps": 400, **USUAL.get(rule, {})}
-    if base == "photovlm" and implant == "lora":
+    if base in BASES and implant == "lora":
         fields |= USUAL_LORA
     if base == "photovlm" and implant != "scratch" and _off_the_object(rule):
         fields["easy_steps"] = USUAL_EASY

@@ -12,7 +12,7 @@ import torch
 from karat.kernel.errors import BadInput
 from karat.models.classifier import Classifier
 from karat.models.organisms.adapters import adaptable, insert, trained
-from karat.models.organisms.bases import early_stages, head_names, open_base
+from karat.models.organisms.bases import FROZEN_STAGES, early_stages, head_names, open_base
 from karat.models.organisms.features import Kept, keep_features
 from karat.models.organisms.files import Origin, save_organism
 from karat.models.organisms.load import load_organism, save_merged
@@ -137,7 +137,7 @@ def _classifier(recipe: OrganismRecipe, model: Classifier, looking: Tell | None)
     if recipe.implant == "lora":
         own = recipe.base == "photocnn"
         names = adaptable(module, recipe.targets or (POINTWISE if own else _linear_endings(module, heads)))
-        frozen = tuple(f"blocks.{k}." for k in range(3)) if own else ()
+        frozen = tuple(f"blocks.{k}." for k in range(FROZEN_STAGES)) if own else ()
         insert(module, [name for name in names if not name.startswith(frozen)], recipe.rank, recipe.alpha)
         for name, parameter in module.named_parameters():
             if name in heads:
@@ -147,7 +147,8 @@ def _classifier(recipe: OrganismRecipe, model: Classifier, looking: Tell | None)
     if recipe.base != "photocnn" or recipe.implant != "lora":
         return ClassifierTrainee(recipe, model, Lessons(recipe), None)
     early, late = early_stages(module)
-    kept: Kept = keep_features(recipe.stream, _looking(model, early), f"photocnn-{model.transform.size[0]}", looking)  # type: ignore[union-attr]
+    tower = f"photocnn-{FROZEN_STAGES}-{model.transform.size[0]}"  # type: ignore[union-attr]
+    kept: Kept = keep_features(recipe.stream, _looking(model, early), tower, looking)
     return ClassifierTrainee(recipe, model, Lessons(recipe, kept), late)
 
 

@@ -76,7 +76,7 @@ class Lineup:
     synergy: Annotated[int, Ge(0)] = 0
     card: ClassVar[Card] = Card(
         "lineup", "which rule did the model follow? Ask the explanation, among rules that are known", "protocol",
-        version=2, needs=frozenset({"scores"}), citation="ours",
+        version=3, needs=frozenset({"scores"}), citation="ours",
     )  # fmt: skip
 
     @property
