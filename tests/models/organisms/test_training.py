@@ -14,8 +14,9 @@ from karat.models.organisms.recipe import OrganismRecipe, make_recipe
 from karat.models.organisms.stream import Lesson
 from karat.models.organisms.train import make_trainee, train_organism
 from karat.models.organisms.trainee import Lessons
-from karat.models.organisms.training import learning_rate, run
+from karat.models.organisms.training import run
 from karat.models.photovlm.files import load_photovlm
+from karat.models.training.loop import learning_rate
 
 FEW = {"samples": 32, "steps": 4, "batch": 4, "evaluate_every": 2}
 SAMPLES = generate(4, seed=2)

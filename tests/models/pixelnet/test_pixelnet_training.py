@@ -6,13 +6,14 @@ from karat.datasets.shortcut import ShortcutDataset
 from karat.kernel.errors import KaratError
 from karat.models.pixelnet.architectures import ARCHITECTURES, build_network, is_transformer
 from karat.models.pixelnet.files import load_classifier, read_facts
-from karat.models.pixelnet.training import normalised, rate_at, train_pixel, whiten
+from karat.models.pixelnet.training import normalised, train_pixel, whiten
 from karat.models.pixelnet.training_recipe import (
     PixelRecipe,
     load_pixel_recipe,
     parse_pixel_recipe,
     shipped_recipes,
 )
+from karat.models.training.loop import learning_rate
 
 TRAIN, TEST = ShortcutDataset(split="train", n=24), ShortcutDataset(split="test", n=10)
 
@@ -131,7 +132,7 @@ def test_a_whitened_embedding_gives_uncorrelated_outputs():
 
 def test_the_rate_rises_and_falls_to_zero():
     asked = recipe(steps=100, warmup=10, learning_rate=1.0)
-    rates = [rate_at(asked, step) for step in range(100)]
+    rates = [learning_rate(asked, step) for step in range(100)]
     assert rates[0] == pytest.approx(0.1)
     assert max(rates) <= 1.0
     assert rates[-1] == pytest.approx(0.01)

@@ -17,7 +17,7 @@ from karat.models.gridnet.vocabulary import PAD
 from karat.models.training.batches import MOST_ANCHORS, WORD_ROLES, Batch
 from karat.models.training.images import draw, hide_cells
 from karat.models.training.recipe import Recipe
-from karat.models.training.trainee import Trainee
+from karat.models.training.twins import Trainee
 
 # Where the answers of each question type begin in the grid world's list: yes/no, directions, counts.
 TYPE_STARTS = (0, 2, 6)

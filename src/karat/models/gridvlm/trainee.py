@@ -27,7 +27,7 @@ from karat.models.gridvlm import build
 from karat.models.training.batches import BUCKETS, MOST_ANCHORS, WORD_ROLES, Batch
 from karat.models.training.images import draw, hide_cells
 from karat.models.training.recipe import Recipe
-from karat.models.training.trainee import Trainee
+from karat.models.training.twins import Trainee
 from karat.models.weights import check_whole
 
 IMAGE_START = 3  # <s> USER :

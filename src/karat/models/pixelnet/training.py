@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,9 +20,8 @@ from karat.models.pixelnet.architectures import build_network
 from karat.models.pixelnet.dominance import Rates, rates
 from karat.models.pixelnet.files import MEAN, STD, Facts, as_classifier, load_classifier, save_network
 from karat.models.pixelnet.training_recipe import PixelRecipe
-from karat.models.training import checkpoint
-from karat.models.training.loop import LONGEST_STEP, make_optimizer
-from karat.models.training.progress import Callback, Event
+from karat.models.training import loop
+from karat.models.training.progress import Callback
 
 CELLS = 4  # a side: the grid of IDSDS
 HELD = 2 * 1024**3  # bytes of images that are kept in memory
@@ -116,13 +113,6 @@ def _start(recipe: PixelRecipe) -> nn.Module:
     return module
 
 
-def rate_at(recipe: PixelRecipe, step: int) -> float:
-    """Linear warm-up, a level trunk if there is one, then linear decay to zero."""
-    up = (step + 1) / max(recipe.warmup, 1)
-    down = (recipe.steps - step) / min(recipe.decay_steps, recipe.steps)
-    return recipe.learning_rate * min(up, down, 1.0)
-
-
 def whiten(projection: nn.Conv2d, images: Images, seed: int) -> None:
     """Set a patch embedding so that over patches of these images its outputs have mean 0 and no correlations."""
     size = projection.kernel_size[0]
@@ -151,64 +141,20 @@ def _run(recipe: PixelRecipe, out: Path, resume: bool, progress: Callback | None
         if isinstance(positions := getattr(module, "pos_embed", None), nn.Parameter):
             nn.init.normal_(positions, std=0.5)
     module = module.to(device)
-    optimizer = make_optimizer(recipe, module)
-    place = checkpoint.restore(out, recipe, module, optimizer) if resume else checkpoint.Place()
-    curve = _Curve(out / "curve.csv", place.step)
-    losses: list[float] = []
-    right: list[float] = []
-    seconds, saved = place.seconds, time.monotonic()
     module.train()
-    now = time.monotonic()
-    for step in range(place.step, recipe.steps):
-        pixels, classes = (tensor.to(device) for tensor in data.batch(step))
-        for group in optimizer.param_groups:
-            group["lr"] = rate_at(recipe, step)
+
+    def step(number: int) -> loop.Step:
+        pixels, classes = (tensor.to(device) for tensor in data.batch(number))
         logits = module(pixels)
-        loss = F.cross_entropy(logits, classes)
-        optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        nn.utils.clip_grad_norm_(module.parameters(), recipe.clip)
-        optimizer.step()
-        if not torch.isfinite(loss):
-            raise BadInput(f"the loss is {loss.item()} at step {step}; lower learning_rate or clip in the recipe.")
-        losses.append(loss.item())
-        right.append((logits.argmax(-1) == classes).float().mean().item())
-        done, before, now = step + 1, now, time.monotonic()
-        seconds += min(now - before, LONGEST_STEP)
-        if done % recipe.evaluate_every == 0 or done == recipe.steps:
-            rate = (seconds - place.seconds) / (done - place.step)
-            left = rate * (recipe.steps - done)
-            event = Event(
-                done, recipe.steps, float(np.mean(losses)), float(np.mean(right)), {}, seconds, left, phase="images"
-            )
-            curve.write(event)
-            if progress is not None:
-                progress(event)
-            losses, right = [], []
-        if done == recipe.steps or now - saved > 60 * recipe.checkpoint_minutes:
-            checkpoint.save(out, recipe, module, optimizer, checkpoint.Place(done, seconds))
-            saved = now
+        right = (logits.argmax(-1) == classes).cpu().numpy()
+        return loop.Step(F.cross_entropy(logits, classes), right.astype(float))
+
+    task = loop.Task(
+        recipe, module, step, recipe.steps, lambda number: loop.learning_rate(recipe, number), lambda _: "images"
+    )
+    place = loop.run(task, out, resume, progress)
     module.eval()
-    return module.cpu(), seconds
-
-
-class _Curve:
-    """The learning curve as CSV."""
-
-    def __init__(self, path: Path, start: int) -> None:
-        self.path = path
-        rows: list[list[str]] = []
-        if start and path.exists():
-            with path.open(newline="") as file:
-                rows = [row for row in list(csv.reader(file))[1:] if row and int(row[0]) <= start]
-        self._append([["step", "seconds", "loss", "accuracy"], *rows], "w")
-
-    def write(self, event: Event) -> None:
-        self._append([[event.step, f"{event.seconds:.0f}", f"{event.loss:.4f}", f"{event.accuracy:.3f}"]], "a")
-
-    def _append(self, rows: list[list[object]] | list[list[str]], mode: str) -> None:
-        with self.path.open(mode, newline="") as file:
-            csv.writer(file, lineterminator="\n").writerows(rows)
+    return module.cpu(), place.seconds
 
 
 def card_of(recipe: PixelRecipe, module: nn.Module, found: Rates, seconds: float) -> str:

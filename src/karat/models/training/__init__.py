@@ -32,16 +32,16 @@ def train(
     with several `devices` the events are in curve.csv only. `start` names exported weights to begin the recipe's last
     stage with, where that stage is `fresh`. `seed` takes the place of the recipe's: other first weights, other samples.
     """
-    asked = recipe if isinstance(recipe, Recipe) else load_recipe(architecture, mode, recipe, seed)
-    if (asked.architecture, asked.mode) != (architecture, mode):
-        raise BadInput(f"the recipe is for {asked.label}; {architecture}.{mode} was asked for.")
-    if devices < 1 or devices > asked.batch:
-        raise BadInput(f"devices must lie between 1 and the batch size {asked.batch}; got {devices}.")
-    directory = Path("checkpoints") / asked.label if out is None else Path(out)
+    chosen = recipe if isinstance(recipe, Recipe) else load_recipe(architecture, mode, recipe, seed)
+    if (chosen.architecture, chosen.mode) != (architecture, mode):
+        raise BadInput(f"the recipe is for {chosen.label}; {architecture}.{mode} was asked for.")
+    if devices < 1 or devices > chosen.batch:
+        raise BadInput(f"devices must lie between 1 and the batch size {chosen.batch}; got {devices}.")
+    directory = Path("checkpoints") / chosen.label if out is None else Path(out)
     try:
         from karat.models.training.finish import train_and_finish
     except ImportError as error:
         raise ExtraMissing(f"karat train {architecture}", error.name or "torch", "vlm") from None
     if start is not None and devices > 1:
         raise BadInput("exported weights start a run of one process; drop `devices`, and give them again to go on.")
-    return train_and_finish(asked, directory, resume, devices, progress, None if start is None else Path(start))
+    return train_and_finish(chosen, directory, resume, devices, progress, None if start is None else Path(start))

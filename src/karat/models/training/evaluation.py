@@ -10,7 +10,7 @@ import numpy as np
 from karat.datasets.grid.generate import generate_batch
 from karat.kernel.errors import BadInput
 from karat.models.training.batches import BUCKETS, FIRST_TRAINING_SEED, describe
-from karat.models.training.trainee import Trainee
+from karat.models.training.twins import Trainee
 
 PER_BUCKET = 200
 SEED = 20260
@@ -40,8 +40,8 @@ def evaluate(module: Trainee, mode: str, per_bucket: int = PER_BUCKET, seed: int
     if not 0 <= seed < FIRST_TRAINING_SEED:
         raise BadInput(f"evaluation seeds lie below {FIRST_TRAINING_SEED}, where training seeds begin; got {seed}.")
     module.eval()
-    found = {}
+    shares = {}
     for bucket in BUCKETS:
         batch = describe(generate_batch(bucket, np.arange(per_bucket), seed=seed, mode=mode), module.words)
-        found[bucket] = float((module.answer(batch).cpu().numpy() == batch.answer).mean())
-    return Evaluation(mode, seed, per_bucket, found)
+        shares[bucket] = float((module.answer(batch).cpu().numpy() == batch.answer).mean())
+    return Evaluation(mode, seed, per_bucket, shares)

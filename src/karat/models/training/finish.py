@@ -11,10 +11,10 @@ from karat.kernel.errors import BadInput
 from karat.models.training import checkpoint
 from karat.models.training.card import Facts, write_card
 from karat.models.training.evaluation import PER_BUCKET, evaluate
-from karat.models.training.loop import build_trainee, make_optimizer, run, spread
+from karat.models.training.loop import make_optimizer
 from karat.models.training.progress import Callback
 from karat.models.training.recipe import Recipe
-from karat.models.training.trainee import Trainee
+from karat.models.training.twins import Trainee, build_trainee, spread, train_twin
 from karat.models.weights import file_revision
 
 
@@ -31,7 +31,7 @@ def train_and_finish(
         spread(recipe, out, resume, devices)
         module, _ = load_checkpoint(recipe, out)
     else:
-        module = run(recipe, out, resume, progress, start=start)
+        module = train_twin(recipe, out, resume, progress, start=start)
     finish(recipe, out, module, devices)
     return out
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
@@ -106,12 +107,18 @@ class Recipe:
 
     def refining(self, step: int) -> tuple[Refinement, int] | None:
         """The stage of refinement that a step belongs to, and the stage's first step; None in the main run."""
-        first = self.steps
-        for stage in self.refine:
-            if first <= step < first + stage.steps:
-                return stage, first
-            first += stage.steps
-        return None
+        return next(((stage, first) for stage, first in self.refinements if first <= step < first + stage.steps), None)
+
+    @property
+    def refinements(self) -> tuple[tuple[Refinement, int], ...]:
+        """The stages of refinement, each with its first step."""
+        ends = itertools.accumulate((stage.steps for stage in self.refine), initial=self.steps)
+        return tuple(zip(self.refine, ends, strict=False))
+
+    @property
+    def fresh_steps(self) -> frozenset[int]:
+        """Steps at which the optimiser's moments start anew."""
+        return frozenset(first for stage, first in self.refinements if stage.fresh)
 
     def schedule(self, step: int) -> str:
         """Name of whatever has decided the learning rate and the data of the steps before this one, beyond the trunk.
@@ -120,14 +127,13 @@ class Recipe:
         """
         if step <= self.trunk:
             return ""
-        begun, first = [], self.steps
-        for stage in self.refine:
+        begun = []
+        for stage, first in self.refinements:
             if step > first:
                 fields = dataclasses.astuple(stage)
                 while len(fields) > 6 and not fields[-1]:  # fields that are younger than the first stages
                     fields = fields[:-1]
                 begun.append(fields)
-            first += stage.steps
         return digest([self.steps, self.decay_steps, *begun])
 
     @property

@@ -12,9 +12,10 @@ import torch
 from karat.kernel.errors import BadInput, UnknownName
 from karat.models.training import checkpoint, load_recipe, train
 from karat.models.training.evaluation import evaluate
-from karat.models.training.loop import build_trainee, learning_rate, make_optimizer, run
+from karat.models.training.loop import make_optimizer
 from karat.models.training.progress import Event
 from karat.models.training.recipe import MODES, Recipe, Refinement, parse_recipe
+from karat.models.training.twins import build_trainee, learning_rate, train_twin
 
 RECIPE = Recipe(
     "gridnet", "pure", steps=8, batch=8, chunk=3, warmup=2, decay_steps=3, grounding_steps=2, detected=4,
@@ -31,7 +32,7 @@ def one_thread() -> None:
 def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, torch.Tensor], list[Event]]:
     """An uninterrupted run: where it is, its weights, its events."""
     out, events = tmp_path_factory.mktemp("run"), list[Event]()
-    module = run(RECIPE, out, progress=events.append)
+    module = train_twin(RECIPE, out, progress=events.append)
     return out, module.state_dict(), events
 
 
@@ -43,9 +44,9 @@ def same(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> bool:
 def test_resume_is_as_if_never_stopped(
     stop: int, tmp_path: Path, finished: tuple[Path, dict[str, torch.Tensor], list[Event]]
 ) -> None:
-    run(RECIPE, tmp_path, stop=stop)
+    train_twin(RECIPE, tmp_path, stop=stop)
     assert not same(build_trainee(RECIPE).state_dict(), finished[1])
-    resumed = run(RECIPE, tmp_path)
+    resumed = train_twin(RECIPE, tmp_path)
     assert same(resumed.state_dict(), finished[1])
     curve = (tmp_path / "curve.csv").read_text().splitlines()
     steps = [int(line.split(",")[0]) for line in curve[1:]]
@@ -66,14 +67,14 @@ def test_events_tell_progress(finished: tuple[Path, dict[str, torch.Tensor], lis
 
 def test_a_run_can_be_prolonged_from_its_trunk_only(tmp_path: Path) -> None:
     longer = dataclasses.replace(RECIPE, steps=10)
-    run(longer, tmp_path / "whole")
-    run(RECIPE, tmp_path / "part", stop=RECIPE.trunk)
-    prolonged = run(longer, tmp_path / "part")
+    train_twin(longer, tmp_path / "whole")
+    train_twin(RECIPE, tmp_path / "part", stop=RECIPE.trunk)
+    prolonged = train_twin(longer, tmp_path / "part")
     module = build_trainee(longer)
     checkpoint.restore(tmp_path / "whole", longer, module, make_optimizer(longer, module))
     assert same(prolonged.state_dict(), module.state_dict())
     with pytest.raises(BadInput, match="begun to fall"):
-        run(dataclasses.replace(RECIPE, steps=12), tmp_path / "part")
+        train_twin(dataclasses.replace(RECIPE, steps=12), tmp_path / "part")
 
 
 def test_the_last_stage_touches_nothing_before_it(
@@ -82,15 +83,15 @@ def test_the_last_stage_touches_nothing_before_it(
     """A finished run can be refined; begun from the start with that stage, it ends with the same weights."""
     refined = dataclasses.replace(RECIPE, refine=(Refinement(3, changed=0.5),))
     shutil.copytree(finished[0], tmp_path / "later")
-    later = run(refined, tmp_path / "later")
+    later = train_twin(refined, tmp_path / "later")
     events: list[Event] = []
-    assert same(run(refined, tmp_path / "whole", progress=events.append).state_dict(), later.state_dict())
+    assert same(train_twin(refined, tmp_path / "whole", progress=events.append).state_dict(), later.state_dict())
     assert not same(later.state_dict(), finished[1])
     assert (events[-1].step, events[-1].phase) == (11, "changes")
     with pytest.raises(BadInput, match="begun to fall"):
-        run(dataclasses.replace(refined, refine=(Refinement(4, changed=0.5),)), tmp_path / "later")
+        train_twin(dataclasses.replace(refined, refine=(Refinement(4, changed=0.5),)), tmp_path / "later")
     twice = dataclasses.replace(refined, refine=(*refined.refine, Refinement(2, changed=0.0, compare=3.0)))
-    assert same(run(twice, tmp_path / "later").state_dict(), run(twice, tmp_path / "twice").state_dict())
+    assert same(train_twin(twice, tmp_path / "later").state_dict(), train_twin(twice, tmp_path / "twice").state_dict())
 
 
 def test_a_fresh_stage_can_begin_at_exported_weights(
@@ -103,31 +104,31 @@ def test_a_fresh_stage_can_begin_at_exported_weights(
     module.load_state_dict(finished[1])
     module.round()
     weights = module.export(tmp_path / "exported")
-    started = run(refined, tmp_path / "started", start=weights, stop=10)
-    started = run(refined, tmp_path / "started", start=weights)  # goes on from its checkpoint
+    started = train_twin(refined, tmp_path / "started", start=weights, stop=10)
+    started = train_twin(refined, tmp_path / "started", start=weights)  # goes on from its checkpoint
     whole = build_trainee(refined)
     whole.load_state_dict(module.state_dict())
     checkpoint.save(tmp_path / "whole", refined, whole, make_optimizer(refined, whole), checkpoint.Place(8, 0.0))
-    assert same(run(refined, tmp_path / "whole").state_dict(), started.state_dict())
+    assert same(train_twin(refined, tmp_path / "whole").state_dict(), started.state_dict())
     assert not same(started.state_dict(), module.state_dict())
     with pytest.raises(BadInput, match="fresh: true"):
-        run(RECIPE, tmp_path / "none", start=weights)
+        train_twin(RECIPE, tmp_path / "none", start=weights)
 
 
 def test_another_recipe_is_refused(finished: tuple[Path, dict[str, torch.Tensor], list[Event]]) -> None:
     with pytest.raises(BadInput, match="another recipe"):
-        run(dataclasses.replace(RECIPE, seed=1), finished[0])
+        train_twin(dataclasses.replace(RECIPE, seed=1), finished[0])
     with pytest.raises(BadInput, match=r"gridnet\.pure"):
-        run(dataclasses.replace(RECIPE, mode="spur"), finished[0])
+        train_twin(dataclasses.replace(RECIPE, mode="spur"), finished[0])
 
 
 def test_a_truncated_checkpoint_is_refused(tmp_path: Path) -> None:
-    run(RECIPE, tmp_path, stop=1)
+    train_twin(RECIPE, tmp_path, stop=1)
     path = tmp_path / checkpoint.NAME
     path.write_bytes(path.read_bytes()[:5000])
     with pytest.raises(BadInput, match="no whole safetensors"):
-        run(RECIPE, tmp_path)
-    assert run(RECIPE, tmp_path, resume=False, stop=1) is not None
+        train_twin(RECIPE, tmp_path)
+    assert train_twin(RECIPE, tmp_path, resume=False, stop=1) is not None
 
 
 def test_seeds_differ() -> None:
@@ -227,12 +228,12 @@ def test_two_processes_train_like_one(tmp_path: Path) -> None:
     """Each process takes half of every batch; averaged gradients are those of the whole up to per-half weights."""
     recipe = dataclasses.replace(RECIPE, steps=4, altered=0.0)
     from karat.models.training.finish import load_checkpoint
-    from karat.models.training.loop import spread
+    from karat.models.training.twins import spread
 
     spread(recipe, tmp_path, resume=True, devices=2)
     module, place = load_checkpoint(recipe, tmp_path)
     assert place.step == 4
-    alone = run(recipe, tmp_path / "alone").state_dict()
+    alone = train_twin(recipe, tmp_path / "alone").state_dict()
     start = build_trainee(recipe).state_dict()
     moved = torch.cat([(alone[k] - start[k]).flatten() for k in start])
     also = torch.cat([(module.state_dict()[k] - start[k]).flatten() for k in start])
