@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-import yaml
 
 from karat.cli.console import RUNS, print_table, spec_path
 from karat.cli.run import show_memory, show_plan
@@ -59,6 +58,7 @@ def check(
         return
     if image is None:
         raise BadInput("karat check --model needs --image FILE to ask about.")
+    import yaml
     from PIL import Image as Pillow
 
     from karat.engine.check import check_model, foretold, grid_picture

@@ -17,7 +17,6 @@ from karat.probe.session import Session
 from karat.protocols.semantic.overlay import Resize, Scale
 from karat.protocols.semantic.protocol import Semantic
 from karat.protocols.semantic.target import LEAST, Target
-from karat.results.facts import parts_of
 
 
 @dataclass(frozen=True)
@@ -96,6 +95,7 @@ class SemanticSweep:
     def _stays(self, run: Results, one: Mapping[str, Any], chosen: str) -> bool:
         """The chosen explainer, by its label, and every control."""
         from karat.kernel.registry import build, label
+        from karat.results.facts import parts_of
 
         name = label(build("explainer", one["name"], {key: value for key, value in one.items() if key != "name"}))
         return name == chosen or bool(parts_of(run.manifest)["explainer"][name]["is_control"])
