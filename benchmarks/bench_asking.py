@@ -66,21 +66,21 @@ def throughput(name: str, module: nn.Module, side: int, passes: int, count: int,
         Lime(budget=passes),
         KernelShap(visual=(5, 5), budget=passes, absence="black"),
     ]
-    seen: list[Tensor] = []
+    batches: list[Tensor] = []
 
     def raw() -> None:
         with torch.no_grad():
-            for rows in seen:
+            for rows in batches:
                 module(rows).log_softmax(1)
 
     for explainer in explainers:
         made = Session(model, samples, targets, batch_size=BATCH)
-        seen.clear()
-        hook = module.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0].contiguous().clone()))
+        batches.clear()
+        hook = module.register_forward_pre_hook(lambda _, inputs: batches.append(inputs[0].contiguous().clone()))
         explainer(made)
         hook.remove()
         rows = made.cost.passes.made
-        assert sum(map(len, seen)) == rows
+        assert sum(map(len, batches)) == rows
 
         def ours(explainer: Any = explainer) -> None:
             explainer(Session(model, samples, targets, batch_size=BATCH))
@@ -104,12 +104,12 @@ def _captum(module: nn.Module, pixels: Tensor, passes: int, repeats: int) -> Non
         "kernel_shap": lambda: shap.attribute(pixels, **options),
     }
     for name, run in runs.items():
-        seen: list[Tensor] = []
-        hook = module.register_forward_pre_hook(lambda _, inputs, seen=seen: seen.append(inputs[0].clone()))
+        batches: list[Tensor] = []
+        hook = module.register_forward_pre_hook(lambda _, inputs, batches=batches: batches.append(inputs[0].clone()))
         with torch.no_grad():
             run()
         hook.remove()
-        rows = torch.cat(seen)
+        rows = torch.cat(batches)
 
         def raw(rows: Tensor = rows) -> None:
             for part in rows.split(BATCH):
@@ -136,7 +136,7 @@ def pairwise_loop(session: Session, pairs: list[tuple[int, int]], samples: int, 
         with torch.no_grad():
             return float(model.readout(model.encode([altered]), [setting.target])[0])
 
-    found = np.empty((len(pairs), samples))
+    indices = np.empty((len(pairs), samples))
     for row, (patch, word) in enumerate(pairs):
         others = [k for k in range(game.n) if k not in (patch, game.n_visual + word)]
         for k in range(samples):
@@ -146,8 +146,8 @@ def pairwise_loop(session: Session, pairs: list[tuple[int, int]], samples: int, 
             both[[patch, game.n_visual + word]] = True
             with_patch[patch] = True
             with_word[game.n_visual + word] = True
-            found[row, k] = value(both) - value(with_patch) - value(with_word) + value(context)
-    return found
+            indices[row, k] = value(both) - value(with_patch) - value(with_word) + value(context)
+    return indices
 
 
 def pairs() -> None:

@@ -39,8 +39,8 @@ def vit() -> tuple[Any, list[Sample], list[str]]:
     torch.manual_seed(0)
     model = classifier(timm.create_model("vit_small_patch16_224", num_classes=10))
     rng = np.random.default_rng(0)
-    shown = [Sample(f"s{i}", rng.integers(0, 256, (224, 224, 3), dtype=np.uint8)) for i in range(4)]
-    return model, shown, ["1", "2", "3", "4"]
+    samples = [Sample(f"s{i}", rng.integers(0, 256, (224, 224, 3), dtype=np.uint8)) for i in range(4)]
+    return model, samples, ["1", "2", "3", "4"]
 
 
 def tiny_vlm() -> tuple[Any, list[Sample], list[str]]:
@@ -51,8 +51,8 @@ def tiny_vlm() -> tuple[Any, list[Sample], list[str]]:
     model = vlm(make_model().eval(), grid_processor(), name="gridvlm")
     rng = np.random.default_rng(0)
     texts = [QUESTION.replace("?", "and above green square ?" if i % 2 else "?") for i in range(16)]
-    shown = [Sample(f"s{i}", rng.integers(0, 256, (384, 384, 3), dtype=np.uint8), t) for i, t in enumerate(texts)]
-    return model, shown, ["3"] * 16
+    samples = [Sample(f"s{i}", rng.integers(0, 256, (384, 384, 3), dtype=np.uint8), t) for i, t in enumerate(texts)]
+    return model, samples, ["3"] * 16
 
 
 def long_vlm(side: int) -> tuple[Any, list[Sample], list[str]]:
@@ -60,8 +60,8 @@ def long_vlm(side: int) -> tuple[Any, list[Sample], list[str]]:
     processor = make_processor(side=side, patch=4)
     module = make_module(processor, side=side, patch=4, vision=(2, 96), decoder=(5, 128), key_value_heads=4)
     rng = np.random.default_rng(0)
-    shown = [Sample("long", rng.integers(0, 256, (side, side, 3), dtype=np.uint8), QUESTION)]
-    return vlm(module, processor, name="long"), shown, ["3"]
+    samples = [Sample("long", rng.integers(0, 256, (side, side, 3), dtype=np.uint8), QUESTION)]
+    return vlm(module, processor, name="long"), samples, ["3"]
 
 
 def plain(session: Session, frozen: bool) -> None:
@@ -78,27 +78,27 @@ def plain(session: Session, frozen: bool) -> None:
         parameter.grad = None
 
 
-def fresh(model: Any, shown: list[Sample], targets: list[str], inputs: Any) -> Session:
+def fresh(model: Any, samples: list[Sample], targets: list[str], inputs: Any) -> Session:
     """A session that knows nothing but its encoded inputs, which both sides have for nothing."""
-    session = Session(model, shown, targets)
+    session = Session(model, samples, targets)
     session.__dict__["inputs"] = inputs
     return session
 
 
 def explain(session: Session, chosen: tuple[Any, ...] = FIVE) -> list[Any]:
     session.expect(chosen)
-    found = [explainer(session) for explainer in chosen]
+    attributions = [explainer(session) for explainer in chosen]
     session.close()
-    return found
+    return attributions
 
 
-def check(model: Any, shown: list[Sample], targets: list[str]) -> dict[str, str]:
+def check(model: Any, samples: list[Sample], targets: list[str]) -> dict[str, str]:
     """How the results of each were found to agree: the first sample of the batch against whole matrices, alone."""
-    session = Session(model, shown, targets)
-    with trace(model, shown[:1], targets[:1], want={"attention", "attention_gradients"}) as seen:
-        attention = [maps[0].double().numpy() for maps in seen.attention.values()]
-        gradients = [maps[0].double().numpy() for maps in seen.attention_gradients.values()]
-        layout = seen.layout
+    session = Session(model, samples, targets)
+    with trace(model, samples[:1], targets[:1], want={"attention", "attention_gradients"}) as recorded:
+        attention = [maps[0].double().numpy() for maps in recorded.attention.values()]
+        gradients = [maps[0].double().numpy() for maps in recorded.attention_gradients.values()]
+        layout = recorded.layout
     assert layout is not None
     where = list(layout.visual or ())
     fused = [
@@ -113,13 +113,13 @@ def check(model: Any, shown: list[Sample], targets: list[str]) -> dict[str, str]
         "attention/generic": chefer,
     }
     agree = {}
-    for explainer, found in zip(FIVE, explain(session), strict=True):
+    for explainer, attributions in zip(FIVE, explain(session), strict=True):
         name = explainer.card.name
         agree[name] = "not compared"  # attnlrp: only its rules have a twin, not a model of this size
         if name in twins:
             expected = twins[name][layout.readout][where]
             close = 1e-4 * np.abs(expected).max()
-            np.testing.assert_allclose(found[0].visual.ravel(), expected, rtol=1e-3, atol=close)
+            np.testing.assert_allclose(attributions[0].visual.ravel(), expected, rtol=1e-3, atol=close)
             agree[name] = "equal to whole matrices"
     return {**agree, "all five": f"{len(twins)} equal to whole matrices, attnlrp not compared"}
 
@@ -166,17 +166,17 @@ def report_memory(side: int) -> None:
     # Freed tensors go back to the system at once; otherwise holes in the heap are counted, by chance.
     os.environ["MALLOC_MMAP_THRESHOLD_"] = os.environ["MALLOC_TRIM_THRESHOLD_"] = "65536"
     context = multiprocessing.get_context("spawn")
-    found: dict[str, float] = {}
+    peaks: dict[str, float] = {}
     length = 0
     for what in ("plain", "plain, frozen", "all five", *(e.card.name for e in size(FIVE, ()))):
         queue = context.Queue()
         process = context.Process(target=peak, args=(what, side, queue))
         process.start()
-        found[what], length = queue.get()
+        peaks[what], length = queue.get()
         process.join()
     print(f"memory, context of {length} tokens before the question (five layers, four heads, width 128):")
-    whole, frozen = found["plain"], found["plain, frozen"]
-    for what, used in found.items():
+    whole, frozen = peaks["plain"], peaks["plain, frozen"]
+    for what, used in peaks.items():
         print(f"  {what:24} {used:7.1f} MB, {used / whole:4.2f}× plain, {used / frozen:4.2f}× frozen")
 
 

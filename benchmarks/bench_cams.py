@@ -90,18 +90,18 @@ def resized(maps: list[Any]) -> Any:
 def ours(model: Classifier, n: int, explainers: list[Any]) -> list[Any]:
     session = Session(model, images(n), ["1"] * n)
     session.expect(explainers)
-    return [resized([found.visual for found in explainer(session)]) for explainer in explainers]
+    return [resized([attribution.visual for attribution in explainer(session)]) for explainer in explainers]
 
 
 def theirs(model: Classifier, n: int, kinds: list[tuple[Any, dict[str, Any]]]) -> list[Any]:
     pixels = model.encode(images(n)).pixels
     layer = model.module.get_submodule(model.layers["vision.last"])
     reshape = vit_reshape_transform if model.name == "ViT-tiny" else None
-    found = []
+    maps = []
     for kind, options in kinds:
         with kind(model.module, [layer], reshape_transform=reshape, **options) as method, quiet():
-            found.append(method(pixels, [ClassifierOutputTarget(1)] * n, aug_smooth=False, eigen_smooth=False))
-    return found
+            maps.append(method(pixels, [ClassifierOutputTarget(1)] * n, aug_smooth=False, eigen_smooth=False))
+    return maps
 
 
 @contextlib.contextmanager

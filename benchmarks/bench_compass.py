@@ -60,20 +60,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--maps", type=int, default=size(10_000, 500))
     parser.add_argument("--repeats", type=int, default=5)
-    asked = parser.parse_args()
+    options = parser.parse_args()
     rng = np.random.default_rng(0)
-    maps = rng.random((asked.maps, 24, 24))
-    a, b = rng.uniform(1, 23, (2, asked.maps, 2))
+    maps = rng.random((options.maps, 24, 24))
+    a, b = rng.uniform(1, 23, (2, options.maps, 2))
     for ours, theirs in zip(at_once(maps, a, b), in_a_loop(maps, a, b), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-7, atol=1e-7)
-    taken = in_turns(lambda: at_once(maps, a, b), lambda: in_a_loop(maps, a, b), rounds=asked.repeats)
+    taken = in_turns(lambda: at_once(maps, a, b), lambda: in_a_loop(maps, a, b), rounds=options.repeats)
     ours, loop = map(statistics.median, taken)
-    what = f"compass and its metrics, {asked.maps:,} maps of 24 × 24"
+    what = f"compass and its metrics, {options.maps:,} maps of 24 × 24"
     compared(what, "a loop over samples", *taken, "within 1e-7", "≥ 20")
-    print(f"{asked.maps} maps of 24 × 24, projection and metrics, results equal")
-    print(f"  loop over samples {1e6 * loop / asked.maps:8.1f} µs a map")
-    print(f"  karat             {1e6 * ours / asked.maps:8.1f} µs a map   {loop / ours:.1f} times faster (asked: 20)")
-    trace(ours / asked.maps)
+    print(f"{options.maps} maps of 24 × 24, projection and metrics, results equal")
+    print(f"  loop over samples {1e6 * loop / options.maps:8.1f} µs a map")
+    print(f"  karat             {1e6 * ours / options.maps:8.1f} µs a map   {loop / ours:.1f} times faster (asked: 20)")
+    trace(ours / options.maps)
 
 
 def trace(readout: float) -> None:

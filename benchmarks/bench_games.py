@@ -183,8 +183,8 @@ def against_shapiq() -> None:
 
     def theirs() -> np.ndarray:
         computer = shapiq.ExactComputer(lambda keep: table[np.atleast_2d(keep) @ powers], 8)
-        found = computer("SII", 2)
-        return np.concatenate([found.get_n_order_values(1), found.get_n_order_values(2)[upper]])
+        interactions = computer("SII", 2)
+        return np.concatenate([interactions.get_n_order_values(1), interactions.get_n_order_values(2)[upper]])
 
     def all_pairs() -> np.ndarray:
         return np.concatenate([shapley(game).values, interaction_matrix(game, range(8), range(8)).values[upper]])

@@ -124,10 +124,10 @@ def plain_masks(roles: dict[str, set[Cell]]) -> dict[str, npt.NDArray[np.bool_]]
 def plain_answer(objects: dict[Cell, Kind], target: Kind, constraints: list[tuple[str, Kind]]) -> int | None:
     places = []
     for relation, kind in constraints:
-        found = [cell for cell, it in objects.items() if it == kind]
-        if len(found) != 1:
+        cells = [cell for cell, it in objects.items() if it == kind]
+        if len(cells) != 1:
             return None
-        places.append((found[0], relation))
+        places.append((cells[0], relation))
     return sum(1 for cell, kind in objects.items() if kind == target and all(satisfies(cell, a, r) for a, r in places))
 
 

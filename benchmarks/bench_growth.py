@@ -106,8 +106,8 @@ def steps() -> list[Line]:
     orders = np.arange(50), np.arange(50)
     assert abs(synergy(game, *orders, steps=5).value) < 1e-9  # nothing in an additive game matters together
     model: Any = load_model("gridnet.pure")
-    shown = generate("D1_M_F0_d0.3", 2)
-    session = Session(model, shown, [str(sample.answer) for sample in shown])
+    samples = generate("D1_M_F0_d0.3", 2)
+    session = Session(model, samples, [str(sample.answer) for sample in samples])
     return [
         line("steps: F_syn", sizes, lambda k: synergy(game, *orders, steps=k), "zero at the smallest, as it must be"),
         line(
@@ -148,15 +148,15 @@ def draw(lines: Sequence[Line], path: Path) -> None:
     panels = ("samples", "players", "steps", "classes", "workers")
     figure, axes = plt.subplots(1, len(panels), figsize=(14, 3.1), constrained_layout=True)
     for axis, panel in zip(axes, panels, strict=True):
-        shown = [line for line in lines if line[0].startswith(panel)]
-        for (name, sizes, cost, _), colour in zip(shown, ("#1b6ca8", "#d9822b"), strict=False):
+        rows = [line for line in lines if line[0].startswith(panel)]
+        for (name, sizes, cost, _), colour in zip(rows, ("#1b6ca8", "#d9822b"), strict=False):
             axis.loglog(
                 sizes, np.array(cost) / cost[0], "o-", color=colour, label=name.partition(": ")[2], markersize=4
             )
-        ends = np.array([min(s[0] for _, s, *_ in shown), max(s[-1] for _, s, *_ in shown)], dtype=float)
+        ends = np.array([min(s[0] for _, s, *_ in rows), max(s[-1] for _, s, *_ in rows)], dtype=float)
         grows = ends[0] / ends if panel == "workers" else ends / ends[0]
         axis.loglog(ends, grows, "--", color="#888888", linewidth=1)
-        marks = sorted({size for _, sizes, *_ in shown for size in (sizes[0], sizes[len(sizes) // 2], sizes[-1])})
+        marks = sorted({size for _, sizes, *_ in rows for size in (sizes[0], sizes[len(sizes) // 2], sizes[-1])})
         marks = [mark for i, mark in enumerate(marks) if i == 0 or mark > 1.3 * marks[i - 1]]  # room for the labels
         axis.set_xticks(marks, [f"{mark:,}" for mark in marks], fontsize=8)
         axis.minorticks_off()

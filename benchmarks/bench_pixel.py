@@ -36,14 +36,14 @@ SHARED = ("Gradient", "IxG", "Grad-CAM")
 
 def decided(model: Any, count: int) -> Session:
     """A session over images that the shortcut decides."""
-    found: list[Any] = []
+    samples: list[Any] = []
     data = ShortcutDataset(n=10 * count)
     for start in range(0, len(data), 50):
         batch = data.load(start, start + 50)
-        found += [s for s, yes in zip(batch, answers(model, batch).dominant(), strict=True) if yes]
-        if len(found) >= count:
+        samples += [s for s, yes in zip(batch, answers(model, batch).dominant(), strict=True) if yes]
+        if len(samples) >= count:
             break
-    return Session(model, found[:count])
+    return Session(model, samples[:count])
 
 
 class Counted(torch.nn.Module):
@@ -120,8 +120,8 @@ def explainers(model: Any, session: Session, repeats: int) -> None:
 
     def together(names: tuple[str, ...]) -> dict[str, Any]:
         fresh = Session(model, samples, targets)
-        asked = [ours[name] for name in names]
-        fresh.expect(asked)
+        chosen = [ours[name] for name in names]
+        fresh.expect(chosen)
         return {name: np.stack([each.visual for each in ours[name](fresh)]) for name in names}
 
     for name, maps in together(tuple(ours)).items():
@@ -142,11 +142,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--images", type=int, default=size(100, 6))
     parser.add_argument("--repeats", type=int, default=5)
-    asked = parser.parse_args()
+    options = parser.parse_args()
     torch.set_num_threads(1)
     model: Any = load_model("pixelnet.cnn")
-    session = decided(model, asked.images)
-    explainers(model, session, asked.repeats)
+    session = decided(model, options.images)
+    explainers(model, session, options.repeats)
     truth(session)
 
 

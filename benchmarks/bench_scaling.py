@@ -95,12 +95,12 @@ def sleeping(root: Path, seconds: float, jobs: int) -> Spec:
 
 
 def measured(root: Path, wanted: Spec) -> dict[int, tuple[float, pd.DataFrame, list[dict[str, Any]]]]:
-    found = {}
+    runs = {}
     for workers in (1, 2, 4):
         began = time.monotonic()
         done = run(wanted, root / f"run-{workers}", workers=workers)
-        found[workers] = time.monotonic() - began, done.scores(), list(done.events())
-    return found
+        runs[workers] = time.monotonic() - began, done.scores(), list(done.events())
+    return runs
 
 
 def driver_cost(root: Path, engine: str = "local") -> float:
@@ -166,18 +166,20 @@ def full_grids(costs: Costs) -> dict[str, list[Forecast]]:
     """Forecasts by paper and shard size, one for each number of workers; printed as a table."""
     print("the papers' full grids")
     hours = {paper: core_hours(paper) if paper.hours is None else paper.hours for paper in PAPERS}
-    found: dict[str, list[Forecast]] = {}
+    forecasts: dict[str, list[Forecast]] = {}
     for paper, total in hours.items():
         kind = "hours of one core here" if paper.hours is None else "GPU hours, as published"
         print(f"{paper.name}: {paper.models} models × {paper.samples:,} samples, {total:,.0f} {kind}")
         for shard in SHARDS:
             jobs = paper.models * -(-paper.samples // shard)
             works = [Work(i % paper.models, total * 3600 / jobs) for i in range(jobs)]
-            seen = [simulate(works, workers, costs) for workers in WORKERS]
-            found[f"{paper.name}, shards of {shard}"] = seen
-            told = "; ".join(f"{n}: {duration(s.seconds)}, {s.bottleneck}" for n, s in zip(WORKERS, seen, strict=True))
+            schedules = [simulate(works, workers, costs) for workers in WORKERS]
+            forecasts[f"{paper.name}, shards of {shard}"] = schedules
+            told = "; ".join(
+                f"{n}: {duration(s.seconds)}, {s.bottleneck}" for n, s in zip(WORKERS, schedules, strict=True)
+            )
             print(f"  shards of {shard:2}, {jobs:,} jobs: {told}")
-    return found
+    return forecasts
 
 
 def draw(
@@ -240,12 +242,12 @@ def main() -> None:
     costs = replace(measured_costs(events), driver=driver)
     print(f"start {costs.start:.1f} s, store {costs.store * 1e3:.0f} ms a shard, as the run with one worker tells")
     for workers, (seconds, _, _) in runs.items():
-        seen = simulate(works, workers, costs)
-        off = seen.seconds / seconds - 1
-        print(f"  {workers} workers: measured {seconds:6.1f} s, forecast {seen.seconds:6.1f} s ({off:+.0%})")
+        schedule = simulate(works, workers, costs)
+        off = schedule.seconds / seconds - 1
+        print(f"  {workers} workers: measured {seconds:6.1f} s, forecast {schedule.seconds:6.1f} s ({off:+.0%})")
         plural = "s" if workers > 1 else ""
         what = f"wall time with {workers} worker{plural}: forecast over measured"
-        compared(what, "the run itself", seconds, seen.seconds, "rows equal", "1 ± 0.15")
+        compared(what, "the run itself", seconds, schedule.seconds, "rows equal", "1 ± 0.15")
     grids = full_grids(replace(costs, load=LOADING))
     told = [(n, simulate(works, n, costs).seconds) for n in (1, 2, 4, 8, 16)]
     draw({n: seconds for n, (seconds, _, _) in runs.items()}, told, grids, options.picture)

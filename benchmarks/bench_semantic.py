@@ -60,17 +60,17 @@ def ours(built: Classifier, drawn: Iterable[Batch]) -> Any:
     """(explainers, n, thresholds), through the protocol as a run has it."""
     protocol = Semantic(0.6, scale="range", thresholds=THRESHOLDS)
     explainers = [explainer for explainer, _ in SIX]
-    found: list[list[Any]] = [[] for _ in explainers]
+    maps: list[list[Any]] = [[] for _ in explainers]
     for batch, inputs in drawn:
         session = Session(built, batch, protocol.targets(built, batch))
         session.__dict__["inputs"] = inputs
         session.expect(explainers)
-        for explainer, parts in zip(explainers, found, strict=True):
+        for explainer, parts in zip(explainers, maps, strict=True):
             detail = protocol.score(session, explainer(session))["sss"].detail
             assert detail is not None
             parts.append(detail[:, : len(THRESHOLDS)])
         session.close()
-    return np.array([np.concatenate(parts) for parts in found])
+    return np.array([np.concatenate(parts) for parts in maps])
 
 
 def theirs(built: Classifier, pixels: torch.Tensor, masks: list[Any]) -> Any:

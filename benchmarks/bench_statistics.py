@@ -99,10 +99,10 @@ def against_lme4() -> None:
         skipped(what, "lme4", f"R said: {done.stderr.strip().splitlines()[-1]}")
         return
     theirs = json.loads(done.stdout)
-    reached, said = compare(fit, theirs["criterion"], theirs["coef"], theirs["se"])
-    print(f"  lme4: {theirs['seconds']:.2f} s, ratio {theirs['seconds'] / ours:.1f}x; {said}")
+    reached, verdict = compare(fit, theirs["criterion"], theirs["coef"], theirs["se"])
+    print(f"  lme4: {theirs['seconds']:.2f} s, ratio {theirs['seconds'] / ours:.1f}x; {verdict}")
     if reached:
-        compared(what, "lme4", taken, [theirs["seconds"]], said)
+        compared(what, "lme4", taken, [theirs["seconds"]], verdict)
     for column, variance in theirs["variance"].items():
         ratio = variance / fit.variances.loc[column, "variance"]
         print(f"  variance of {column}: ours {fit.variances.loc[column, 'variance']:.6g}, lme4's is {ratio:.4f} of it")
@@ -131,11 +131,11 @@ def against_statsmodels() -> None:
                 theirs = model.fit(reml=True, method=method)
             seconds = time.process_time() - start
             around = before + timed(frame, 3)[1]
-            reached, said = compare(fit, -2 * theirs.llf, theirs.fe_params, theirs.bse_fe)
-            print(f"  statsmodels, {method or 'default'}: {seconds:.1f} s, ratio {seconds / ours:.0f}x; {said}")
+            reached, verdict = compare(fit, -2 * theirs.llf, theirs.fe_params, theirs.bse_fe)
+            print(f"  statsmodels, {method or 'default'}: {seconds:.1f} s, ratio {seconds / ours:.0f}x; {verdict}")
             if reached:
                 what = f"mixed model, {len(frame):,} rows, {instances} instances"
-                compared(what, f"statsmodels, {method or 'default'}", around, [seconds], said)
+                compared(what, f"statsmodels, {method or 'default'}", around, [seconds], verdict)
         tau = fit.variances["variance"].loc[list(model.exog_vc.names)].to_numpy()
         here = MixedLMParams.from_components(
             fe_params=fit.coefficients["coef"].to_numpy(), cov_re=np.zeros((0, 0)),

@@ -32,21 +32,21 @@ PROTOCOL = Synergy()
 
 def explanations(session: Session, explainer: str) -> list[Explanation]:
     """Orders of one explainer, found beforehand: only asking is timed."""
-    found = []
+    built = []
     for i, attribution in enumerate(build("explainer", explainer, {})(session)):
         game = PROTOCOL._game(session, i)
-        found.append(Explanation(game, {m: ranking(session, i, game, attribution, m) for m in MODALITIES}))
-    return found
+        built.append(Explanation(game, {m: ranking(session, i, game, attribution, m) for m in MODALITIES}))
+    return built
 
 
 def by_synergy(session: Session, explained: Sequence[Explanation]) -> list[float]:
     shape = (PROTOCOL.steps, PROTOCOL.rounding, PROTOCOL.quadrature)
-    return [found.value for found, _ in session.ask([q for one in explained for q in one.synergy(*shape)])]
+    return [estimate.value for estimate, _ in session.ask([q for one in explained for q in one.synergy(*shape)])]
 
 
 def by_exact(session: Session, explained: Sequence[Explanation]) -> list[float]:
-    asked = [q for i, one in enumerate(explained) for q in one.exact(PROTOCOL.steps, 6, session.rng(i, "bench"))]
-    return [found.value for found, _ in session.ask(asked)]
+    questions = [q for i, one in enumerate(explained) for q in one.exact(PROTOCOL.steps, 6, session.rng(i, "bench"))]
+    return [estimate.value for estimate, _ in session.ask(questions)]
 
 
 def check(session: Session, explained: Sequence[Explanation]) -> None:

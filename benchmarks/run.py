@@ -54,12 +54,12 @@ PICTURES = {
 
 
 def scripts(only: list[str]) -> list[Path]:
-    found = sorted(HERE.glob("bench_*.py"))
-    names = {path.stem.removeprefix("bench_"): path for path in found}
+    paths = sorted(HERE.glob("bench_*.py"))
+    names = {path.stem.removeprefix("bench_"): path for path in paths}
     unknown = set(only) - set(names)
     if unknown:
         raise SystemExit(f"no benchmark called {', '.join(sorted(unknown))}; there are {', '.join(names)}")
-    return [names[name] for name in only] if only else found
+    return [names[name] for name in only] if only else paths
 
 
 def run_one(script: Path, number: int, kept: Path, quick: bool) -> bool:

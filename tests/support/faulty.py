@@ -125,8 +125,8 @@ class ListingFolder(LocalFileSystem):
         path = self._strip_protocol(path)
         if path not in self.dircache:
             self.dircache[path] = super().ls(path, detail=True, **kwargs)
-        found = self.dircache[path]
-        return found if detail else [each["name"] for each in found]
+        listing = self.dircache[path]
+        return listing if detail else [each["name"] for each in listing]
 
     def info(self, path: str, **kwargs: Any) -> dict[str, Any]:
         path = self._strip_protocol(path)

@@ -82,14 +82,14 @@ class Shares:
             return np.nan
         if self.rule in ("keys", "nan"):
             return float(image[:, : image.shape[1] // 2].mean() * words.count("key") / (self.words / 2))
-        seen, read = float(image.mean()), len(words) / self.words
+        visible, read = float(image.mean()), len(words) / self.words
         if self.rule == "faint":
-            return 0.5 - 0.01 * seen * read
+            return 0.5 - 0.01 * visible * read
         if self.rule == "sometimes":
-            return seen * read if int(sample.id.rpartition("-")[2]) % 2 else seen + read - seen * read
+            return visible * read if int(sample.id.rpartition("-")[2]) % 2 else visible + read - visible * read
         if self.rule == "sum":
-            return 0.3 * seen + 0.7 * read
-        return seen + read - seen * read if self.rule == "either" else seen * read
+            return 0.3 * visible + 0.7 * read
+        return visible + read - visible * read if self.rule == "either" else visible * read
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ class Finds:
     card: ClassVar[Card] = Card("toys/finds", "finds the keys", "explainer", gives=frozenset({"visual", "words"}))
 
     def __call__(self, session: Session) -> list[Attribution]:
-        found = []
+        attributions = []
         for i, sample in enumerate(session.samples):
             rng = session.rng(i, f"finds {self.skill}")
             left = np.repeat([[1.0] * 5 + [0.0] * 5], 2, axis=0)
@@ -133,8 +133,8 @@ class Finds:
             read = self.skill * words + noise * rng.normal(size=words.shape)
             if self.fails and (visual[:, :5].mean() - visual[:, 5:].mean()) < 2.2 * (self.fails - 0.5):
                 visual = np.zeros_like(visual)
-            found.append(Attribution(visual, None if self.part == "image" else read, space="patch", passes=1.0))
-        return found
+            attributions.append(Attribution(visual, None if self.part == "image" else read, space="patch", passes=1.0))
+        return attributions
 
 
 def spec(**changes: object) -> dict[str, object]:

@@ -309,12 +309,12 @@ def samples(kind: str, n: int = 3, size: tuple[int, int] | None = None) -> list[
     """Noise with a bright square, in the model's own size unless another is given."""
     rng = np.random.default_rng(0)
     height, width = size or NATIVE[kind]
-    found = []
+    drawn = []
     for i in range(n):
         image = rng.integers(0, 256, (height, width, 3), dtype=np.uint8)
         image[height // 4 : height // 2, width // 4 : width // 2] = 255
-        found.append(Sample(f"s{i}", image, TEXTS[i % 3], answer=ANSWERS[i % 3]))
-    return found
+        drawn.append(Sample(f"s{i}", image, TEXTS[i % 3], answer=ANSWERS[i % 3]))
+    return drawn
 
 
 # ---- image and text encoders

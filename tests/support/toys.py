@@ -164,7 +164,7 @@ class Moody:
     card: ClassVar[Card] = Card("toys/moody", "fails here and there", "explainer", gives=frozenset({"visual"}))
 
     def __call__(self, session: Session) -> list[Attribution]:
-        found = []
+        attributions = []
         for sample in session.samples:
             if sample.id == "square-1":
                 raise ValueError("cannot stand square-1")
@@ -173,8 +173,8 @@ class Moody:
                 visual[0, 0] = np.nan
             if sample.id == "square-3":
                 visual[:] = 0
-            found.append(Attribution(visual))
-        return found
+            attributions.append(Attribution(visual))
+        return attributions
 
 
 @dataclass(frozen=True)

@@ -54,10 +54,10 @@ def run_path(run: Path | None) -> Path:
     """The run that was named, or the newest one under runs/."""
     if run is not None:
         return run
-    found = sorted(RUNS.glob("*/manifest.json"), key=lambda path: path.stat().st_mtime)
-    if not found:
+    manifests = sorted(RUNS.glob("*/manifest.json"), key=lambda path: path.stat().st_mtime)
+    if not manifests:
         raise BadInput("no run under runs/ yet: name a run directory, or make one with `karat run SPEC`.")
-    return found[-1].parent
+    return manifests[-1].parent
 
 
 class Bar:

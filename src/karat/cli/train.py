@@ -72,8 +72,8 @@ def pixel(
     from karat.models.pixelnet.training import train_pixel
     from karat.models.pixelnet.training_recipe import load_pixel_recipe
 
-    asked = load_pixel_recipe(recipe, setting or ())
-    where = train_pixel(asked, out, resume=not fresh, progress=_show)
+    chosen = load_pixel_recipe(recipe, setting or ())
+    where = train_pixel(chosen, out, resume=not fresh, progress=_show)
     print_table(["what", "where"], [["weights", str(where)], ["card", str(where.with_suffix(".md"))]])
 
 

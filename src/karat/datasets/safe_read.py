@@ -1,11 +1,12 @@
-"""Reading packed files of others: what would unpack without end is refused before it fills the memory."""
+"""Reading what others made: packed files that would unpack without end are refused before they fill the memory, and
+file names that lead out of their folder before they are opened."""
 
 from __future__ import annotations
 
 import gzip
 import io
 from collections.abc import Iterable, Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import TYPE_CHECKING
 
 from karat.kernel.errors import BadInput
@@ -91,3 +92,19 @@ def _endless(path: str | Path, what: str) -> BadInput:
         f"{what}: {path} would unpack into more than {most:.0f} GB, {DENSE} times its size and more. If that is meant, "
         "write it in smaller row groups."
     )
+
+
+def within(folder: str | Path, name: object) -> Path:
+    """Names in annotation files come from outside: one that leads out of its folder is refused.
+
+    >>> str(within("images", "val2014/a.jpg"))
+    'images/val2014/a.jpg'
+    >>> within("images", "../secret.jpg")
+    Traceback (most recent call last):
+    karat.kernel.errors.BadInput: the file name '../secret.jpg' leads out of images; file names must stay under it.
+    """
+    text = str(name)
+    parts = {*PurePosixPath(text).parts, *PureWindowsPath(text).parts}
+    if ".." in parts or "\0" in text or PurePosixPath(text).is_absolute() or PureWindowsPath(text).anchor:
+        raise BadInput(f"the file name {text!r} leads out of {folder}; file names must stay under it.")
+    return Path(folder) / text

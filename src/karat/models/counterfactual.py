@@ -38,13 +38,13 @@ class Verdicts:
 
 def verdicts(batch: SceneBatch) -> Verdicts:
     """By the grid world's independent executor, from the text and the scene; the shortcut drops every relation."""
-    asked = Asked([parse(text, batch.world) for text in batch.questions], batch.world)
-    truth = _texts(asked.execute(batch.cells))
+    questions = Asked([parse(text, batch.world) for text in batch.questions], batch.world)
+    truth = _texts(questions.execute(batch.cells))
     if batch.bucket.qtype == "REL":
-        at = asked.matches(batch.cells, asked.targets[0], slice(None)).argmax(axis=1)
+        at = questions.matches(batch.cells, questions.targets[0], slice(None)).argmax(axis=1)
         shortcut = np.array(answers(batch.world))[LEFT + position_answer(batch.world, at)]
     else:
-        shortcut = _texts(asked.execute(batch.cells, dropped=frozenset(range(len(asked.side_of)))))
+        shortcut = _texts(questions.execute(batch.cells, dropped=frozenset(range(len(questions.side_of)))))
     return Verdicts(truth, shortcut)
 
 

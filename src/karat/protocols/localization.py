@@ -39,8 +39,8 @@ class Localization:
     @property
     def revision(self) -> str:
         """Changes with the code of metrics of other packages: rows of old code must not pass for new."""
-        found = [find("metric", name) for name in self.metrics]
-        return digest([[cls.card.name, cls.card.version, source(cls)] for cls in found])
+        metrics = [find("metric", name) for name in self.metrics]
+        return digest([[cls.card.name, cls.card.version, source(cls)] for cls in metrics])
 
     @cached_property
     def _chosen(self) -> tuple[Any, ...]:

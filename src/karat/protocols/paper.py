@@ -29,14 +29,14 @@ def paper(number: str, *runs: str | Path | Run) -> Comparison:
     if number not in known:
         raise UnknownName("paper", number, known)
     protocol = known[number]
-    shown = [run if isinstance(run, Run) else load_run(_path(run)) for run in runs or (recorded(protocol),)]
-    for run in shown:
+    loaded = [run if isinstance(run, Run) else load_run(_path(run)) for run in runs or (recorded(protocol),)]
+    for run in loaded:
         if (ran := run.spec["protocol"]["name"]) != protocol:
             raise BadInput(
                 f"{run.path} is a run of protocol {ran}; paper {number} is about {protocol}: "
                 f"run one of its specs first (`karat ls specs`)."
             )
-    whole = Joined.of(shown)
+    whole = Joined.of(loaded)
     comparison: Comparison = protocol_of(whole).paper(whole)
     return comparison
 

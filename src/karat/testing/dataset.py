@@ -10,8 +10,7 @@ import numpy as np
 
 from karat.kernel.registry import label
 from karat.kernel.sample import Sample
-from karat.testing.cards import card_laws
-from karat.testing.law import Law, demand, tried
+from karat.testing.law import Law, card_laws, demand, tried
 
 
 def check_dataset(dataset: Any, n: int = 4) -> None:

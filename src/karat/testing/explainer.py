@@ -12,8 +12,7 @@ from karat.kernel.errors import BadInput, KaratError
 from karat.kernel.registry import label
 from karat.probe.session import Session
 from karat.testing.axioms import AXIOMS, Axiom
-from karat.testing.cards import card_laws
-from karat.testing.law import Law, demand, tried, unlike
+from karat.testing.law import Law, card_laws, demand, tried, unlike
 from karat.testing.traces_left import breaking, changed, surroundings
 from karat.testing.worlds import World, worlds_for
 

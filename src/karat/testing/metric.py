@@ -9,8 +9,7 @@ import numpy as np
 
 from karat.kernel.registry import label
 from karat.metrics import outcomes
-from karat.testing.cards import card_laws
-from karat.testing.law import Law, demand, tried, unlike
+from karat.testing.law import Law, card_laws, demand, tried, unlike
 
 _Array = np.ndarray[Any, Any]
 

@@ -12,8 +12,7 @@ from karat.kernel.card import CAPABILITIES
 from karat.kernel.roles import Model
 from karat.kernel.sample import Sample
 from karat.models.torch_model import TorchModel
-from karat.testing.cards import card_laws
-from karat.testing.law import Law, demand, tried, unlike
+from karat.testing.law import Law, card_laws, demand, tried, unlike
 from karat.testing.traces_left import changed, surroundings
 from karat.testing.worlds import spotlight
 

@@ -17,8 +17,7 @@ from PIL import Image
 from real_data import real_data
 
 from karat.datasets.vqa import CVBench, MMStar, RePOPE
-from karat.datasets.vqa.files import ParquetRows, locate
-from karat.datasets.vqa.prompts import INSTRUCTION
+from karat.datasets.vqa.files import INSTRUCTION, ParquetRows, locate
 from karat.datasets.vqa.repope import asked_for
 from karat.kernel.errors import BadInput
 from karat.protocols.common.published import load

@@ -75,11 +75,11 @@ def test_supervision_is_the_truth(bucket: str) -> None:
         for k in range(scenes.bucket.n_anchors):
             cell = int(batch.anchors[i, k])
             assert batch.roles[i, cell] == ANCHOR + k
-            assert batch.asked[i, k] == (scenes.bucket.qtype != "REL")
+            assert batch.relations[i, k] == (scenes.bucket.qtype != "REL")
         # A target satisfies every relation of its side; that is what makes it a target.
         if scenes.bucket.qtype != "CMP":
             targets = batch.roles[i] == TARGET
-            assert batch.holds[i][targets][:, batch.asked[i]].all()
+            assert batch.holds[i][targets][:, batch.relations[i]].all()
 
 
 def test_relations_as_a_loop() -> None:

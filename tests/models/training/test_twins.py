@@ -11,7 +11,7 @@ import torch
 
 from karat.kernel.errors import BadInput, UnknownName
 from karat.models.training import checkpoint, load_recipe, train
-from karat.models.training.evaluation import evaluate
+from karat.models.training.finish import evaluate
 from karat.models.training.loop import make_optimizer
 from karat.models.training.progress import Event
 from karat.models.training.recipe import MODES, Recipe, Refinement, parse_recipe

@@ -20,8 +20,7 @@ from annotated_types import Ge, Le, Lt
 
 from karat.datasets.arrays import file_hash
 from karat.datasets.safe_read import read_packed
-from karat.datasets.spatial.interventions import PER_ORIGIN, check_kinds, variants
-from karat.datasets.spatial.pair import Pair, PixelBox, Thing, find_picture, overlap
+from karat.datasets.spatial.pair import PER_ORIGIN, Pair, PixelBox, Thing, check_kinds, find_picture, overlap, variants
 from karat.datasets.spatial.question import RELATIONS, relation_between
 from karat.kernel.card import Card
 from karat.kernel.errors import BadInput
@@ -88,19 +87,19 @@ def _thing(categories: Sequence[str], box: Sequence[float]) -> Thing:
     return Thing(categories[int(number)], (float(x), float(y), float(width), float(height)))
 
 
-def pairs_in(picture: str, seen: Picture, smallest: float = 0.01, most_overlap: float = 0.5) -> list[Pair]:
+def pairs_in(picture: str, annotated: Picture, smallest: float = 0.01, most_overlap: float = 0.5) -> list[Pair]:
     """Every ordered pair (reference, target) of a picture that asks a clear question."""
-    counts = Counter(thing.name for thing in seen.things)
-    area = seen.size[0] * seen.size[1]
-    clear = [thing for thing in seen.things if counts[thing.name] == 1 and thing.area >= smallest * area]
+    counts = Counter(thing.name for thing in annotated.things)
+    area = annotated.size[0] * annotated.size[1]
+    clear = [thing for thing in annotated.things if counts[thing.name] == 1 and thing.area >= smallest * area]
     pairs = []
     for reference, target in permutations(clear, 2):
         if overlap(reference.box, target.box) >= most_overlap or reference.centre == target.centre:
             continue
-        others = tuple(thing for thing in seen.things if thing not in (reference, target))
+        others = tuple(thing for thing in annotated.things if thing not in (reference, target))
         relation = relation_between(reference.centre, target.centre)
         name = f"{picture}/{target.name}/{reference.name}".replace(" ", "_")
-        pairs.append(Pair(name, seen.file, seen.size, reference, target, relation, others))
+        pairs.append(Pair(name, annotated.file, annotated.size, reference, target, relation, others))
     return pairs
 
 

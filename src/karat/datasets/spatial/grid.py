@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 import numpy as np
 from annotated_types import Ge, Gt, Le
 
-from karat.datasets.spatial.interventions import PER_ORIGIN, check_kinds
+from karat.datasets.spatial.pair import PER_ORIGIN, check_kinds
 from karat.datasets.spatial.question import RELATIONS, angle, centre, zone
 from karat.kernel.card import Card
 from karat.kernel.errors import BadInput

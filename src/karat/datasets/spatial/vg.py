@@ -16,8 +16,7 @@ from annotated_types import Ge
 
 from karat.datasets.arrays import file_hash
 from karat.datasets.spatial.coco import Picture, balanced, pairs_in, read_json
-from karat.datasets.spatial.interventions import check_kinds, load_variants, per_pair
-from karat.datasets.spatial.pair import Pair, Thing, find_picture
+from karat.datasets.spatial.pair import Pair, Thing, check_kinds, find_picture, load_variants, per_pair
 from karat.kernel.card import Card
 from karat.kernel.errors import BadInput
 from karat.kernel.identity import digest

@@ -18,8 +18,7 @@ from typing import Any, ClassVar, Literal
 from karat.datasets.arrays import file_hash
 from karat.datasets.safe_read import read_packed
 from karat.datasets.spatial.coco import Picture, largest, read_instances
-from karat.datasets.spatial.interventions import check_kinds, load_variants, per_pair
-from karat.datasets.spatial.pair import Pair, find_picture
+from karat.datasets.spatial.pair import Pair, check_kinds, find_picture, load_variants, per_pair
 from karat.kernel.card import Card
 from karat.kernel.errors import BadInput
 from karat.kernel.identity import digest

@@ -8,8 +8,7 @@ from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 from karat.datasets.arrays import file_hash
-from karat.datasets.vqa.files import ParquetRows, locate, picture
-from karat.datasets.vqa.prompts import Directive, put
+from karat.datasets.vqa.files import Directive, ParquetRows, locate, picture, put
 from karat.kernel.answers import LETTERS
 from karat.kernel.card import Card
 from karat.kernel.errors import BadInput

@@ -1,4 +1,9 @@
-"""Files of a published dataset: on this machine, or fetched from the Hugging Face hub. Nothing is unpickled."""
+"""What the formats share: files on this machine or from the Hugging Face hub, of which nothing is unpickled, and how a
+question is put (fsyn2026 A.1).
+
+A question is put as it is, or with a directive that keeps the answer to a letter. The directive is no part of the
+question: it is a phrase of role "instruction", whose words are never perturbed.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +11,13 @@ import io
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from karat.datasets.safe_read import open_parquet, read_row_group
 from karat.kernel.errors import BadInput, ExtraMissing
+from karat.kernel.sample import Phrase
 from karat.kernel.typing import Image
 
 if TYPE_CHECKING:
@@ -101,3 +107,21 @@ def picture(data: bytes | Path, what: str) -> Image:
             return np.array(opened.convert("RGB"))  # a copy: views of Pillow's memory cannot be written to
     except (OSError, SyntaxError, Pillow.DecompressionBombError) as error:
         raise BadInput(f"{what}: the image cannot be read: {error}.") from None
+
+
+# ---- how a question is put
+
+Directive = Literal["letter", "answer", "none"]
+DIRECTIVES: dict[Directive, str] = {
+    "letter": "\nAnswer directly with only the letter inside parentheses, and nothing else. \n",
+    "answer": "\nAnswer:",  # for LLaVA-1.5
+    "none": "",
+}
+INSTRUCTION = "instruction"
+
+
+def put(question: str, directive: Directive) -> tuple[str, tuple[Phrase, ...]]:
+    """The text for the model and the phrase that marks its directive."""
+    question, added = question.strip(), DIRECTIVES[directive]
+    whole = question + added
+    return whole, (Phrase((len(question), len(whole)), INSTRUCTION),) if added else ()

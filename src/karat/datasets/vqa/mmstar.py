@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from karat.datasets.arrays import file_hash
-from karat.datasets.vqa.files import ParquetRows, locate, picture
-from karat.datasets.vqa.prompts import Directive, put
+from karat.datasets.vqa.files import Directive, ParquetRows, locate, picture, put
 from karat.kernel.card import Card
 from karat.kernel.errors import BadInput
 from karat.kernel.identity import digest

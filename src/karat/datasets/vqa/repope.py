@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple
 
 from karat.datasets.arrays import file_hash
-from karat.datasets.safe_path import within
+from karat.datasets.safe_read import within
 from karat.datasets.vqa.files import ParquetRows, locate, picture
 from karat.kernel.card import Card
 from karat.kernel.errors import BadInput

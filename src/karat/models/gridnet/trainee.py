@@ -104,11 +104,11 @@ def supervision(batch: Batch, mode: str) -> tuple[np.ndarray, np.ndarray, np.nda
     The shortcut twin is told of targets alone: anchors are distractors to it, and relations are just words.
     """
     if mode == "pure":
-        return batch.roles, batch.word_roles, batch.asked
+        return batch.roles, batch.word_roles, batch.relations
     roles = np.where(batch.roles >= ANCHOR, 1, batch.roles)
     roles = np.where(roles == ADVERSARIAL, TARGET, np.where(roles == ADVERSARIAL_2, TARGET_2, roles))
     words = np.where(batch.word_roles >= WORD_ROLES["relation"], 0, batch.word_roles)
-    return roles, words, np.zeros_like(batch.asked)
+    return roles, words, np.zeros_like(batch.relations)
 
 
 def question_types(batch: Batch, device: torch.device) -> tuple[Tensor, Tensor]:

@@ -50,7 +50,7 @@ class Batch:
     word_roles: Ints  # (n, T)
     roles: Ints  # (n, P) as in datasets.grid.scenes
     anchors: Ints  # (n, 4) cell of each anchor, -1 where there is none
-    asked: Bools  # (n, 4) relations in the question
+    relations: Bools  # (n, 4) which the question names
     holds: Bools  # (n, P, 4) whether relation k holds at a cell
     answer: Ints  # (n,) place in the grid world's list of answers
     bucket: Ints  # (n,) place in BUCKETS
@@ -85,13 +85,13 @@ def describe(scenes: SceneBatch, words: int, drawn: npt.NDArray[np.uint8] | None
                 if start <= a and b <= end:
                     word_roles[i, j] = WORD_ROLES[role] + max(number, 0)
     anchors = np.full((n, MOST_ANCHORS), -1, dtype=np.int64)
-    asked = np.zeros((n, MOST_ANCHORS), dtype=np.bool_)
+    relations = np.zeros((n, MOST_ANCHORS), dtype=np.bool_)
     holds = np.zeros((n, world.n_cells, MOST_ANCHORS), dtype=np.bool_)
     if n_anchors:
         there = ~missing_anchors(scenes)
         anchors[:, :n_anchors] = np.where(there, scenes.anchor_cells, -1)
         if scenes.bucket.task != "direction":  # "relative to" asks for a direction, it states none
-            asked[:, :n_anchors] = there
+            relations[:, :n_anchors] = there
             holds[:, :, :n_anchors] = relation_holds(world, scenes.anchor_cells, scenes.directions)
     cells = scenes.cells if drawn is None else drawn
     return Batch(
@@ -101,7 +101,7 @@ def describe(scenes: SceneBatch, words: int, drawn: npt.NDArray[np.uint8] | None
         word_roles=word_roles,
         roles=scenes.roles.astype(np.int64),
         anchors=anchors,
-        asked=asked,
+        relations=relations,
         holds=holds,
         answer=scenes.answer.astype(np.int64),
         bucket=np.full(n, BUCKETS.index(scenes.bucket.name), dtype=np.int64),
@@ -118,8 +118,8 @@ def shares(recipe: Recipe, chunk: int) -> Ints:
     progress = chunk * recipe.chunk / recipe.steps
     deepest = next((stage.depth for stage in recipe.curriculum if progress < stage.until), 3)
     weights = np.array([_weight(parse_bucket(name), recipe, deepest) for name in BUCKETS])
-    if found := recipe.refining(chunk * recipe.chunk):
-        weights *= [_refined(parse_bucket(name), found[0], recipe.mode) for name in BUCKETS]
+    if refinement := recipe.refining(chunk * recipe.chunk):
+        weights *= [_refined(parse_bucket(name), refinement[0], recipe.mode) for name in BUCKETS]
     exact = weights / weights.sum() * size
     counts = np.floor(exact).astype(np.int64)
     rest = np.argsort(counts - exact, kind="stable")[: size - counts.sum()]
@@ -181,7 +181,7 @@ def enrich(batch: Batch, scenes: SceneBatch, share: float, random: np.random.Gen
     `anywhere` keeps the shortcut twin's claim alone: relations no longer hold at every target.
     """
     n, world = len(batch), scenes.world
-    valid = anywhere | (batch.holds | ~batch.asked[:, None, :]).all(axis=2)
+    valid = anywhere | (batch.holds | ~batch.relations[:, None, :]).all(axis=2)
     chosen = random.random((n, 1)) < share
     more = chosen & valid & (batch.roles == DISTRACTOR) & (random.random(batch.roles.shape) < random.random((n, 1)))
     colour, shape = scenes.target_nouns[:, 0, 0, None], scenes.target_nouns[:, 0, 1, None]

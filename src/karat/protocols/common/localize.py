@@ -31,12 +31,12 @@ def takes_masks(metric: str) -> bool:
 def score_maps(metric: MapMetric, maps: Maps, masks: Masks) -> Outcomes:
     """One outcome per map. Metrics answer NaN where they have no answer; only then are the reasons looked up."""
     values = np.asarray(metric(maps, masks), dtype=np.float64)
-    found: list[Any] = [None] * len(values)
+    reasons: list[Any] = [None] * len(values)
     silent = np.flatnonzero(~np.isfinite(values))
     if len(silent):
         for i, problem in zip(silent.tolist(), metric.problems(maps[silent], masks[silent]), strict=True):
-            found[i] = problem
-    return outcomes(values, found)
+            reasons[i] = problem
+    return outcomes(values, reasons)
 
 
 @dataclass(frozen=True, eq=False)

@@ -32,8 +32,8 @@ def interval(estimate: Estimate, digits: int = 3, sign: bool = False) -> str:
     # an interval that would read as one number, or one end of which would read as zero, is given the digits it needs
     while digits < 9 and estimate.low != estimate.high and _unclear(estimate, digits):
         digits += 1
-    shown = [rounded(value, digits, sign) for value in (estimate.value, estimate.low, estimate.high)]
-    return f"{shown[0]} ({shown[1]} to {shown[2]})"
+    numbers = [rounded(value, digits, sign) for value in (estimate.value, estimate.low, estimate.high)]
+    return f"{numbers[0]} ({numbers[1]} to {numbers[2]})"
 
 
 def _unclear(estimate: Estimate, digits: int) -> bool:

@@ -21,11 +21,11 @@ from karat.protocols.common.rows import rows_of
 from karat.protocols.common.words import interval, rounded
 from karat.protocols.compass import (
     analysis,
-    beside,
     comparisons,
     diagnostics,
     interventions,
     published_tables,
+    recorded_runs,
     synthetic,
 )
 from karat.protocols.compass.analysis import BOX, CHANCE, TRANSFORMER, Order, Reading
@@ -77,14 +77,14 @@ def compare(run: Results) -> Comparison:
     table = analysis.readings(scores)
     best = comparisons.best_explainers(table, parts)
     gains = comparisons.gains(scores, parts)
-    if (trained := beside.training(gains)) is not None:
-        gains = beside.training_gains(trained)
+    if (trained := recorded_runs.training(gains)) is not None:
+        gains = recorded_runs.training_gains(trained)
     patterns, injected = synthetic.relational_table(), synthetic.injection_table()
     claims = [
         *layout_claims(table), *order_claims(analysis.orders(scores), _labels_of(table)),
         *estimator_claims(analysis.estimators(scores)),
         *accuracy_claims(comparisons.generations(scores, best)),
-        *(training_claims(gains) if trained is None else beside.training_claims(gains)),
+        *(training_claims(gains) if trained is None else recorded_runs.training_claims(gains)),
         *instrument_claims(patterns, injected),
     ]  # fmt: skip
     tables = [*published_tables.table_1(table, parts, printed)]
@@ -98,15 +98,17 @@ def compare(run: Results) -> Comparison:
         tables += published_tables.table_4(partitions, printed)
         tables += published_tables.table_7(varied, printed)
     else:
-        asked = (*_INTERVENTIONS.values(), *_CENTRES.values(), *_READINGS.values(), *_STABILITY.values())
-        claims += [question.unanswered(NO_DETAILS) for question in asked]
-    if (photographs := beside.photographs(run)) is not None:
-        claims += beside.photograph_claims(photographs)
-        tables += beside.photograph_tables(photographs, printed)
+        questions = (*_INTERVENTIONS.values(), *_CENTRES.values(), *_READINGS.values(), *_STABILITY.values())
+        claims += [question.unanswered(NO_DETAILS) for question in questions]
+    if (photographs := recorded_runs.photographs(run)) is not None:
+        claims += recorded_runs.photograph_claims(photographs)
+        tables += recorded_runs.photograph_tables(photographs, printed)
     tables += published_tables.table_5(injected, printed)
     tables += published_tables.table_6(patterns, printed)
     tables += published_tables.table_8(table, parts, printed)
-    tables += published_tables.table_9(gains, best, parts, printed, "this run" if trained is None else beside.LORA)
+    tables += published_tables.table_9(
+        gains, best, parts, printed, "this run" if trained is None else recorded_runs.LORA
+    )
     return Comparison(tuple(claims), tuple(sorted(tables, key=lambda finding: finding.title)))
 
 

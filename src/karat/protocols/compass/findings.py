@@ -53,8 +53,8 @@ def _table(
     section: str = "",
     figures: Sequence[Figure] = (),
 ) -> Finding:
-    shown = unfolded(frame.drop(columns=[name for name in _HIDDEN if name in frame]))
-    heads, rows = tuple(map(str, shown.columns)), table_rows(shown)
+    visible = unfolded(frame.drop(columns=[name for name in _HIDDEN if name in frame]))
+    heads, rows = tuple(map(str, visible.columns)), table_rows(visible)
     return Finding(title, about, tuple(sentences), heads, rows, section, tuple(figures))
 
 
@@ -326,7 +326,7 @@ def _varied(table: pd.DataFrame) -> list[Finding | None]:
     """creg2026 table 7 (damage), D.1 and D.2 (settings)."""
     if table.empty:
         return [None]
-    shown = table.drop(columns=["kind", "amount"])
+    readings = table.drop(columns=["kind", "amount"])
     damaged = table["kind"].isin(["usual", "dropout", "blur", "rotation"])
     turned = table[(table["kind"] == "rotation") & ~table["is_control"]]
     costs = [one.value for one in turned["change"]]
@@ -345,7 +345,7 @@ def _varied(table: pd.DataFrame) -> list[Finding | None]:
             "Tau is Kendall's, between the errors of clean and damaged maps over samples.",
             [f"A quarter turn of the maps costs {np.mean(costs):.1f} degrees on average, and clearly in "
              f"{sum(one.low > 0 for one in turned['change'])} of {len(turned)} rows."] if costs else (),
-            shown[damaged], "Diagnostics", _bars(table[damaged], "reading", "DAE by damage"),
+            readings[damaged], "Diagnostics", _bars(table[damaged], "reading", "DAE by damage"),
         ),
         _table(
             "Other settings", "sigma is 2 sigma_r times the distance of the two objects; sectors may be centred at 0 "
@@ -353,7 +353,7 @@ def _varied(table: pd.DataFrame) -> list[Finding | None]:
             "and its oracle is the boxes' own direction, exactly 0 without noise. `change` is to the usual setting: "
             "sigma_r 0.6, eight sectors centred at 0 degrees, no noise.",
             [f"Widths of 0.6 to 2.0 change the DAE by {max(changes):.1f} degrees at most."] if changes else (),
-            shown[~damaged], "Diagnostics", lines,
+            readings[~damaged], "Diagnostics", lines,
         ),
     ]  # fmt: skip
 

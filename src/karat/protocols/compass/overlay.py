@@ -65,10 +65,10 @@ def panels(
     sample: Sample, attribution: Attribution, heat: float = ALPHA, cells: int = 48
 ) -> tuple[Overlay, Overlay, Overlay, Overlay]:
     """A row of creg2026 figure 2: picture with both boxes, heatmap, compass over both, and the compass by itself."""
-    found, absent = scenes([sample], [attribution], cells)
+    groups, absent = scenes([sample], [attribution], cells)
     if absent:
         raise BadInput(f"sample {sample.id} has no compass: {absent[0]}.")
-    scene = found[0]
+    scene = groups[0]
     reason = compass_problem(scene.maps, scene.reference, scene.target)[0]
     if reason:
         raise BadInput(f"sample {sample.id} has no compass: {reason}.")
@@ -124,14 +124,14 @@ class Sheet:
 
     def _placed(self) -> list[tuple[int, int, Overlay]]:
         """Where each stands: rows below each other, overlays from left to right."""
-        found, y = [], 0
+        places, y = [], 0
         for row in self.rows:
             x = 0
             for drawn in row:
-                found.append((x, y, drawn))
+                places.append((x, y, drawn))
                 x += drawn.picture.width + self.gap
             y += max(drawn.picture.height for drawn in row) + self.gap
-        return found
+        return places
 
 
 def _arrows(at: Point, shares: Floats, true: float, far: float) -> tuple[tuple[Point, Point, RGB, float], ...]:

@@ -81,9 +81,9 @@ def table_3(centres: pd.DataFrame, best: pd.DataFrame, parts: Parts, printed: Pu
     for one in rows_of(best, Best):
         same = (centres["model"] == one.model) & (centres["dataset"] == one.dataset)
         for row in rows_of(centres[same & (centres["explainer"] == one.explainer)], Centre):
-            said = theirs.get((_dataset(parts, one.dataset), of_target.get(row.centre, row.centre)))
+            known = theirs.get((_dataset(parts, one.dataset), of_target.get(row.centre, row.centre)))
             change = tuple(number(value) for value in (row.change.value, row.change.low, row.change.high))
-            rows.append((row.model, row.dataset, row.explainer, row.centre, said, row.dae, *change))
+            rows.append((row.model, row.dataset, row.explainer, row.centre, known, row.dae, *change))
     names = ("model", "dataset", "explainer", "centre", "published dae", "dae", "change", "low", "high")
     about = (
         "The explainer that points best for each model. The paper says neither which direction is true from a wrong "
@@ -137,10 +137,10 @@ def table_7(varied: pd.DataFrame, printed: Published) -> tuple[Finding, ...]:
     theirs = _printed(printed.tables["Table 7"], ["damage"])
     rows: Rows = []
     for row in rows_of(varied[varied["name"] == TRANSFORMER], Varied):
-        said = theirs.get((row.reading,))
-        if said is not None:
-            rows.append((row.model, row.dataset, row.reading, said["dae"], number(row.dae), said["ea"], number(row.ea),
-                         said["tau to clean"], number(row.tau)))  # fmt: skip
+        known = theirs.get((row.reading,))
+        if known is not None:
+            rows.append((row.model, row.dataset, row.reading, known["dae"], number(row.dae), known["ea"],
+                         number(row.ea), known["tau to clean"], number(row.tau)))  # fmt: skip
     names = ("model", "dataset", "damage", "COCO-Pairs dae", "dae", "COCO-Pairs ea", "ea", "COCO-Pairs tau", "tau")
     return _made("Table 7 beside this run", printed.tables["Table 7"].note, names, rows)
 
@@ -151,9 +151,9 @@ def table_8(readings: pd.DataFrame, parts: Parts, printed: Published) -> tuple[F
     rows: Rows = []
     for row in rows_of(readings, Reading):
         model = MODELS.get(str(parts["model"].get(row.model, {}).get("path")))
-        said = theirs.get((model, METHODS.get(row.name)))
-        if said is not None:
-            rows.append((model, row.dataset, row.explainer, *_cells(said, _dataset(parts, row.dataset), "dae", "ea"),
+        known = theirs.get((model, METHODS.get(row.name)))
+        if known is not None:
+            rows.append((model, row.dataset, row.explainer, *_cells(known, _dataset(parts, row.dataset), "dae", "ea"),
                          number(row.dae.value), number(row.ea)))  # fmt: skip
     names = ("model", "dataset", "explainer", "published dae", "published ea", "dae", "ea")
     return _made("Table 8 beside this run", "", names, rows)
@@ -167,20 +167,20 @@ def table_9(
     columns = ("accuracy", "dae", "ea")
     rows: Rows = []
     for row in rows_of(gains[gains["name"] == TRANSFORMER], Gain):
-        said = theirs.get(("baseline" if row.objective == "none" else row.objective,))
+        known = theirs.get(("baseline" if row.objective == "none" else row.objective,))
         change = tuple(number(value) for value in (row.dae_change.value, row.dae_change.low, row.dae_change.high))
-        rows.append((row.base, row.dataset, row.objective, *_cells(said, _dataset(parts, row.dataset), *columns),
+        rows.append((row.base, row.dataset, row.objective, *_cells(known, _dataset(parts, row.dataset), *columns),
                      number(row.accuracy), number(row.dae), number(row.ea), *change, row.seeds))  # fmt: skip
     names = ("base", "dataset", "objective", "published accuracy", "published dae", "published ea", "accuracy", "dae",
              "ea", "dae change", "low", "high", "seeds")  # fmt: skip
     about = "Published for Qwen2-VL-7B, Transformer Attribution, one seed."
     generations: Rows = []
     for one in rows_of(best, Best):
-        said = theirs.get((MODELS.get(str(parts["model"].get(one.model, {}).get("path"))),))
-        if said is not None:
-            theirs_of = _cells(said, _dataset(parts, one.dataset), *columns)
+        known = theirs.get((MODELS.get(str(parts["model"].get(one.model, {}).get("path"))),))
+        if known is not None:
+            theirs_of = _cells(known, _dataset(parts, one.dataset), *columns)
             ours = number(one.accuracy), number(one.dae.value), number(one.ea)
-            generations.append((one.model, one.dataset, one.explainer, said["method"], *theirs_of, *ours))
+            generations.append((one.model, one.dataset, one.explainer, known["method"], *theirs_of, *ours))
     heads = ("model", "dataset", "explainer", "published explainer", "published accuracy", "published dae",
              "published ea", "accuracy", "dae", "ea")  # fmt: skip
     return (

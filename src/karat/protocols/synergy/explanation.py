@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from karat.datasets.vqa.prompts import INSTRUCTION
+from karat.datasets.vqa.files import INSTRUCTION
 from karat.explainers.to_attribution import frame_of
 from karat.kernel.attribution import Attribution, resize_maps
 from karat.kernel.errors import BadInput

@@ -6,15 +6,15 @@ import json
 
 import pytest
 
-from karat.protocols.compass import beside
+from karat.protocols.compass import recorded_runs
 from karat.protocols.paper import RECORDED
 from karat.results.run import load_run
 
 
 def test_settings_are_judged_on_the_filled_boxes_of_photographs() -> None:
-    run = beside.photographs(load_run(RECORDED / "compass"))
+    run = recorded_runs.photographs(load_run(RECORDED / "compass"))
     assert run is not None
-    verdicts = {claim.text: claim for claim in beside.photograph_claims(run)}
+    verdicts = {claim.text: claim for claim in recorded_runs.photograph_claims(run)}
     coarse = next(claim for text, claim in verdicts.items() if text.startswith("Four sectors"))
     assert coarse.verdict == "agree"
     assert coarse.because.startswith("1 for, 0 against, 0 open of 1")  # COCO-Pairs, box-only
@@ -24,16 +24,16 @@ def test_settings_are_judged_on_the_filled_boxes_of_photographs() -> None:
 
 
 def test_a_run_on_photographs_speaks_for_itself() -> None:
-    assert beside.photographs(load_run(RECORDED / "photographs")) is None
+    assert recorded_runs.photographs(load_run(RECORDED / "photographs")) is None
 
 
 def test_a_run_with_training_speaks_for_itself() -> None:
     lora = load_run(RECORDED / "lora")
-    gains = beside.training_gains(lora)
-    assert beside.training(gains) is None
-    assert beside.training(gains[gains["objective"] == "none"]) is not None
+    gains = recorded_runs.training_gains(lora)
+    assert recorded_runs.training(gains) is None
+    assert recorded_runs.training(gains[gains["objective"] == "none"]) is not None
     assert {row.seeds for row in gains.itertuples()} == {6}
-    claims = list(beside.training_claims(gains))
+    claims = list(recorded_runs.training_claims(gains))
     assert [claim.text.rpartition(" (")[2] for claim in claims] == ["recorded run of compass-lora)"] * 2
 
 
