@@ -31,32 +31,29 @@ Start = Annotated[
 Fresh = Annotated[bool, typer.Option("--fresh", help="Start anew instead of going on from the last checkpoint.")]
 
 
-@app.command()
-def gridnet(
-    mode: Mode = "pure",
-    recipe: Recipe = None,
-    out: Out = None,
-    devices: Devices = 1,
-    start: Start = None,
-    seed: Seed = 0,
-    fresh: Fresh = False,
-) -> None:
-    """Train the MDETR-style twin. Killed and started again, it goes on from its last checkpoint."""
-    _train("gridnet", mode, recipe, out, devices, start, fresh, seed)
+def _twin(architecture: str, about: str) -> None:
+    """The command that trains a twin."""
+
+    def train_twin(
+        mode: Mode = "pure",
+        recipe: Recipe = None,
+        out: Out = None,
+        devices: Devices = 1,
+        start: Start = None,
+        seed: Seed = 0,
+        fresh: Fresh = False,
+    ) -> None:
+        from karat.models.training import train
+
+        where = train(architecture, mode, recipe, out, not fresh, devices, _show, start, seed or None)
+        print_table(["what", "where"], [["weights, card and learning curve", str(where)]])
+
+    resumes = "Killed and started again, it goes on from its last checkpoint."
+    app.command(architecture, help=f"Train {about}. {resumes}")(train_twin)
 
 
-@app.command()
-def gridvlm(
-    mode: Mode = "pure",
-    recipe: Recipe = None,
-    out: Out = None,
-    devices: Devices = 1,
-    start: Start = None,
-    seed: Seed = 0,
-    fresh: Fresh = False,
-) -> None:
-    """Train the tiny vision-language twin. Killed and started again, it goes on from its last checkpoint."""
-    _train("gridvlm", mode, recipe, out, devices, start, fresh, seed)
+_twin("gridnet", "the MDETR-style twin")
+_twin("gridvlm", "the tiny vision-language twin")
 
 
 @app.command()
@@ -226,32 +223,6 @@ def _verify_organism(model: Model, samples: int, seed: int, images: Path | None)
     typer.echo(proof.verdict)
     if not proof.ok:
         raise typer.Exit(1)
-
-
-def _train(
-    architecture: str,
-    mode: str,
-    recipe: Path | None,
-    out: Path | None,
-    devices: int,
-    start: Path | None,
-    fresh: bool,
-    seed: int,
-) -> None:
-    from karat.models.training import train
-
-    where = train(
-        architecture,
-        mode,
-        recipe,
-        out,
-        resume=not fresh,
-        devices=devices,
-        progress=_show,
-        start=start,
-        seed=seed or None,
-    )
-    print_table(["what", "where"], [["weights, card and learning curve", str(where)]])
 
 
 def _share(value: float) -> str:

@@ -266,8 +266,28 @@ class EigenGradCam(EigenCam):
         return wide(trace.spatial(layer)) * wide(trace.spatial(layer, "gradients"))
 
 
+class ChannelCam(LayerMap):
+    """ReLU(Σ_c w_c A_c), the weights w from forward passes about each channel."""
+
+    eigen_smooth: bool
+
+    @property
+    def passes(self) -> int:
+        return CHANNELS
+
+    def channel_weights(self, session: Session, trace: Trace, layer: str) -> tuple[Tensor, int]:
+        """(n, c) weights, and how many rows were asked about in all."""
+        raise NotImplementedError
+
+    def __call__(self, session: Session) -> list[Attribution]:
+        trace, layer = self.recorded(session)
+        weights, rows = self.channel_weights(session, trace, layer)
+        maps = summed(weights[..., None, None] * wide(trace.spatial(layer)), self.eigen_smooth)
+        return self.drawn(session, trace, layer, maps, passes=1 + rows / max(len(session.samples), 1))
+
+
 @dataclass(frozen=True)
-class ScoreCam(LayerMap):
+class ScoreCam(ChannelCam):
     """ReLU(Σ_c w_c A_c), w = softmax over channels of the raw score of pixels times the upsampled channel in [0, 1].
 
     Channels that are flat mask everything and are asked about once per sample. `batch_size`: masked images in memory at
@@ -285,22 +305,15 @@ class ScoreCam(LayerMap):
         passes="channels",
     )
 
-    @property
-    def passes(self) -> int:
-        return CHANNELS
-
-    def __call__(self, session: Session) -> list[Attribution]:
+    def channel_weights(self, session: Session, trace: Trace, layer: str) -> tuple[Tensor, int]:
         from karat.explainers.cam_tensors import scores_through_channels
 
-        trace, layer = self.recorded(session)
-        activations = wide(trace.spatial(layer))
-        scores, rows = scores_through_channels(session, activations, self.batch_size)
-        maps = summed(scores.softmax(1)[..., None, None] * activations, self.eigen_smooth)
-        return self.drawn(session, trace, layer, maps, passes=1 + rows / max(len(session.samples), 1))
+        scores, rows = scores_through_channels(session, wide(trace.spatial(layer)), self.batch_size)
+        return scores.softmax(1), rows
 
 
 @dataclass(frozen=True)
-class AblationCam(LayerMap):
+class AblationCam(ChannelCam):
     """ReLU(Σ_c w_c A_c), w_c = (y - y without channel c) / |y|.
 
     With `ratio` < 1 only the channels that lie most, and those that lie least, on what stands out are asked about, that
@@ -324,18 +337,11 @@ class AblationCam(LayerMap):
         passes="channels",
     )
 
-    @property
-    def passes(self) -> int:
-        return CHANNELS
-
-    def __call__(self, session: Session) -> list[Attribution]:
+    def channel_weights(self, session: Session, trace: Trace, layer: str) -> tuple[Tensor, int]:
         from karat.explainers.cam_tensors import falls_without_channels
 
-        trace, layer = self.recorded(session)
         released = self.variant == "released"
-        weights, rows = falls_without_channels(session, trace, layer, self.ratio, released, self.batch_size)
-        maps = summed(weights[..., None, None] * wide(trace.spatial(layer)), self.eigen_smooth)
-        return self.drawn(session, trace, layer, maps, passes=1 + rows / max(len(session.samples), 1))
+        return falls_without_channels(session, trace, layer, self.ratio, released, self.batch_size)
 
 
 def summed(weighted: Tensor, eigen_smooth: bool) -> Tensor:

@@ -191,15 +191,42 @@ def _share(terms: Array) -> Array:
 
 @dataclass(frozen=True)
 @checked
-class Emap:
+class OfBlock:
+    """Scores of a block's samples, from the values of every image of it with every question of it."""
+
+    batch: BlockSize = 16
+    value: ValueKind = "auto"
+    card: ClassVar[Card]
+    signed: ClassVar[bool] = False
+
+    @property
+    def passes(self) -> int:
+        return self.batch**2
+
+    def scores(self, table: Array, given: Sequence[int]) -> tuple[Sequence[float], float]:
+        """Of every sample and of the block: table (N, N, answers) by image and question, `given` the place (N,) of each
+        sample's own answer."""
+        raise NotImplementedError
+
+    def __call__(self, session: Session) -> list[Attribution]:
+        made = []
+        for block, answers, table in _block_tables(session, self.batch, self.value, self.card.name):
+            own, overall = self.scores(table, [answers.index(session.targets[i]) for i in block])
+            for row, score in enumerate(own):
+                notes = {} if row else {BLOCK: overall}
+                passes = len(block) * len(answers)
+                made.append(Attribution(scalar=float(score), signed=self.signed, passes=passes, notes=notes))
+        return made
+
+
+class Emap(OfBlock):
     """logit - projection of each sample: what the additive model of its block cannot explain. (DIME calls it MI.)
 
     Blocks are runs of `batch` samples at most. The first sample of each notes the score of its block, `BLOCK`: the
     `interaction_share` over the answers that the model gave there.
     """
 
-    batch: BlockSize = 16
-    value: ValueKind = "auto"
+    signed: ClassVar[bool] = True
     card: ClassVar[Card] = _card(
         "modality/emap",
         "the part of the answer that image and question bring only together",
@@ -210,33 +237,19 @@ class Emap:
         passes="batch²",
     )
 
-    @property
-    def passes(self) -> int:
-        return self.batch**2
-
-    def __call__(self, session: Session) -> list[Attribution]:
-        made = []
-        for block, answers, table in _block_tables(session, self.batch, self.value, self.card.name):
-            projection = emap(table)
-            left = projection.original - projection.projected
-            for row, i in enumerate(block):
-                notes = {BLOCK: projection.interaction_share} if row == 0 else {}
-                own = float(left[row, answers.index(session.targets[i])])
-                made.append(Attribution(scalar=own, signed=True, passes=len(block) * len(answers), notes=notes))
-        return made
+    def scores(self, table: Array, given: Sequence[int]) -> tuple[Sequence[float], float]:
+        projection = emap(table)
+        left = projection.original - projection.projected
+        return left[np.arange(len(left)), given].tolist(), projection.interaction_share
 
 
-@dataclass(frozen=True)
-@checked
-class Pid:
+class Pid(OfBlock):
     """The share of the answer's bits that image and question give only together: one number for a whole block.
 
     The model chooses among the answers that it gave in the block; blocks are runs of `batch` samples at most. On N
     images and N questions even a model that ignores the image gives it about (N - 1) (answers - 1) / (2 N² ln 2) bits.
     """
 
-    batch: BlockSize = 16
-    value: ValueKind = "auto"
     card: ClassVar[Card] = _card(
         "modality/pid",
         "the share of the answer's information that image and question give only together",
@@ -247,18 +260,9 @@ class Pid:
         passes="batch²",
     )
 
-    @property
-    def passes(self) -> int:
-        return self.batch**2
-
-    def __call__(self, session: Session) -> list[Attribution]:
-        made = []
-        for block, answers, table in _block_tables(session, self.batch, self.value, self.card.name):
-            share = synergy_share(pid_of_answers(table.argmax(axis=-1)))
-            for row in range(len(block)):
-                notes = {BLOCK: share} if row == 0 else {}
-                made.append(Attribution(scalar=share, passes=len(block) * len(answers), notes=notes))
-        return made
+    def scores(self, table: Array, given: Sequence[int]) -> tuple[Sequence[float], float]:
+        share = synergy_share(pid_of_answers(table.argmax(axis=-1)))
+        return [share] * len(table), share
 
 
 def _block_tables(

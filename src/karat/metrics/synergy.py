@@ -10,6 +10,7 @@ import numpy as np
 from karat.kernel.errors import BadInput
 from karat.kernel.typing import Keep, Values
 from karat.metrics.perturbation import (
+    Curve,
     Order,
     Quadrature,
     Rounding,
@@ -111,18 +112,6 @@ def _coalitions(image: Keep, text: Keep) -> Keep:
     return np.concatenate([np.concatenate(block, axis=1) for block in blocks])
 
 
-@dataclass(frozen=True, eq=False)
-class MacroInteraction:
-    """`value` is the mean over the steps of the exact index; `values` (K,) at the shares `steps` (K,)."""
-
-    value: float
-    steps: Values
-    values: Values
-
-    def __float__(self) -> float:
-        return self.value
-
-
 def macro_interaction(
     game: Game,
     visual_order: Order,
@@ -162,8 +151,9 @@ def macro_question(
     rng: np.random.Generator,
     steps: int = 11,
     background: int = 6,
-) -> Question[MacroInteraction]:
-    """`macro_interaction` as a question for a shared `Evaluator`: all steps at once, so that batches are full."""
+) -> Question[Curve]:
+    """`macro_interaction` as a question for a shared `Evaluator`: all steps at once, so that batches are full. The
+    curve is that of the exact index, its value the mean over the steps."""
     shares = step_shares(steps)
     image = first_kept(local_order(visual_order, game, "visual"), game.n_visual, shares)
     text = first_kept(local_order(text_order, game, "text"), game.n_text, shares)
@@ -178,4 +168,4 @@ def macro_question(
     indices = np.zeros(steps)
     for k, worths in zip(paired, values.reshape(len(paired), len(table)), strict=True):
         indices[k] = shapley_interaction(worths, 0, 1)
-    return MacroInteraction(float(indices.mean()), shares, indices)
+    return Curve(float(indices.mean()), shares, indices)

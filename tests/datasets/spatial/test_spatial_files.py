@@ -14,9 +14,9 @@ from PIL import Image
 from real_data import real_data
 
 from karat.datasets.spatial import CocoPairs, VGSpatial, Vsr, coverage
-from karat.datasets.spatial.coco import read_instances
+from karat.datasets.spatial.coco import CATEGORIES, read_instances
 from karat.datasets.spatial.pair import overlap
-from karat.datasets.spatial.vsr import CATEGORIES, match_category, read_statements
+from karat.datasets.spatial.vsr import match_category, read_statements
 from karat.kernel.errors import BadInput
 from karat.protocols.common import published
 

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Literal
 
 from karat.datasets.arrays import file_hash
 from karat.datasets.safe_read import read_packed
-from karat.datasets.spatial.coco import Picture, largest, read_instances
+from karat.datasets.spatial.coco import CATEGORIES, Picture, largest, read_instances
 from karat.datasets.spatial.pair import Pair, check_kinds, find_picture, load_variants, per_pair
 from karat.kernel.card import Card
 from karat.kernel.errors import BadInput
@@ -31,16 +31,6 @@ CARDINAL = PUBLISHED | {
     "over": "above", "beneath": "below", "down from": "below",
 }  # fmt: skip
 SETS: dict[Relations, dict[str, str]] = {"published": PUBLISHED, "cardinal": CARDINAL}
-CATEGORIES = (
-    "person", "bicycle", "car", "motorcycle", "airplane", "bus", "train", "truck", "boat", "traffic light",
-    "fire hydrant", "stop sign", "parking meter", "bench", "bird", "cat", "dog", "horse", "sheep", "cow", "elephant",
-    "bear", "zebra", "giraffe", "backpack", "umbrella", "handbag", "tie", "suitcase", "frisbee", "skis", "snowboard",
-    "sports ball", "kite", "baseball bat", "baseball glove", "skateboard", "surfboard", "tennis racket", "bottle",
-    "wine glass", "cup", "fork", "knife", "spoon", "bowl", "banana", "apple", "sandwich", "orange", "broccoli",
-    "carrot", "hot dog", "pizza", "donut", "cake", "chair", "couch", "potted plant", "bed", "dining table", "toilet",
-    "tv", "laptop", "mouse", "remote", "keyboard", "cell phone", "microwave", "oven", "toaster", "sink",
-    "refrigerator", "book", "clock", "vase", "scissors", "teddy bear", "hair drier", "toothbrush",
-)  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from karat.datasets.spatial.coco import CATEGORIES as COCO
 from karat.datasets.spatial.coco import Picture, pairs_in
 from karat.datasets.spatial.question import OPTIONS, RELATIONS, four_way
-from karat.models.photovlm.vocabulary import COCO, counting_question, presence_question
+from karat.models.photovlm.vocabulary import counting_question, presence_question
 
 SKILLS = ("presence", "counting", "relation")
 MOST = 4  # counted up to

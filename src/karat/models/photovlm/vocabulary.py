@@ -6,20 +6,11 @@ import re
 
 from karat.datasets.cues.question import TEMPLATES
 from karat.datasets.cues.world import ANSWERS, World
+from karat.datasets.spatial.coco import CATEGORIES as COCO
 from karat.datasets.spatial.question import OPTIONS, four_way
 
 SPECIAL = ("<pad>", "<unk>", "<s>", "</s>", "<image>")
 COUNTS = ("0", "1", "2", "3", "4")
-COCO = (
-    "person", "bicycle", "car", "motorcycle", "airplane", "bus", "train", "truck", "boat", "traffic light",
-    "fire hydrant", "stop sign", "parking meter", "bench", "bird", "cat", "dog", "horse", "sheep", "cow", "elephant",
-    "bear", "zebra", "giraffe", "backpack", "umbrella", "handbag", "tie", "suitcase", "frisbee", "skis", "snowboard",
-    "sports ball", "kite", "baseball bat", "baseball glove", "skateboard", "surfboard", "tennis racket", "bottle",
-    "wine glass", "cup", "fork", "knife", "spoon", "bowl", "banana", "apple", "sandwich", "orange", "broccoli",
-    "carrot", "hot dog", "pizza", "donut", "cake", "chair", "couch", "potted plant", "bed", "dining table", "toilet",
-    "tv", "laptop", "mouse", "remote", "keyboard", "cell phone", "microwave", "oven", "toaster", "sink",
-    "refrigerator", "book", "clock", "vase", "scissors", "teddy bear", "hair drier", "toothbrush",
-)  # fmt: skip
 _PLURAL = {"person": "people", "knife": "knives", "mouse": "mice", "sheep": "sheep", "skis": "skis",
            "scissors": "scissors", "broccoli": "broccoli"}  # fmt: skip
 _TOKEN = re.compile(r"[a-z0-9]+|[^\sa-z0-9]")

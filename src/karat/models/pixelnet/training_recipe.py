@@ -13,6 +13,7 @@ from karat.datasets.shortcut import ShortcutDataset
 from karat.kernel.errors import BadInput, UnknownName
 from karat.kernel.identity import digest
 from karat.models.pixelnet.architectures import ARCHITECTURES
+from karat.models.training.recipe import parse_fields
 
 _LOOKING = ("checkpoint_minutes", "evaluate_every")  # how often one looks or saves decides nothing
 
@@ -123,28 +124,15 @@ def load_pixel_recipe(name: str | Path, settings: Sequence[str] = ()) -> PixelRe
         data = yaml.safe_load(text)
     except yaml.YAMLError as error:
         raise BadInput(f"{where} is not YAML: {str(error).splitlines()[0]}.") from None
-    if not isinstance(data, Mapping):
-        raise BadInput(f"{where} must hold fields such as 'steps: 3000'; got {type(data).__name__}.")
-    changed = dict(data)
+    changed = {}
     for setting in settings:
         key, equals, value = setting.partition("=")
         if not equals:
             raise BadInput(f"--set takes key=value; got {setting!r}.")
         changed[key] = yaml.safe_load(value)
-    return parse_pixel_recipe(changed, where)
+    return parse_pixel_recipe({**data, **changed} if isinstance(data, Mapping) else data, where)
 
 
 def parse_pixel_recipe(data: Mapping[str, Any], where: str = "recipe") -> PixelRecipe:
     """A checked recipe from plain data."""
-    known = {each.name for each in dataclasses.fields(PixelRecipe)}
-    for key in data:
-        if key not in known:
-            raise UnknownName("field of a recipe", str(key), known)
-    from pydantic import TypeAdapter, ValidationError
-
-    try:
-        return TypeAdapter(PixelRecipe).validate_python(dict(data))
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"]) or "fields"
-        raise BadInput(f"{where}: {place}: {first['msg']}.") from None
+    return parse_fields(PixelRecipe, data, where)

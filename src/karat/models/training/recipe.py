@@ -8,12 +8,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from karat.kernel.errors import BadInput, UnknownName
 from karat.kernel.identity import digest
 from karat.models.weights import twin_name
 
+T = TypeVar("T")
 ARCHITECTURES = ("gridnet", "gridvlm")
 MODES = ("pure", "spur")
 STAGE_SHARES = ("changed", "enriched", "thinned", "widened", "emptied")
@@ -180,17 +181,22 @@ def load_recipe(architecture: str, mode: str, path: str | Path | None = None, se
 
 
 def parse_recipe(data: Any, where: str = "recipe") -> Recipe:
-    """A checked recipe from plain data."""
+    """A checked recipe of a twin from plain data."""
+    return parse_fields(Recipe, data, where)
+
+
+def parse_fields(kind: type[T], data: Any, where: str) -> T:
+    """A dataclass from plain data: unknown fields and wrong types are answered with what would be right."""
     if not isinstance(data, Mapping):
         raise BadInput(f"{where} must hold fields such as 'steps: 6000'; got {type(data).__name__}.")
-    known = {field.name for field in dataclasses.fields(Recipe)}
+    known = {field.name for field in dataclasses.fields(kind)}  # type: ignore[arg-type]  # T is a dataclass
     for key in data:
         if key not in known:
             raise UnknownName("field of a recipe", str(key), known)
     from pydantic import TypeAdapter, ValidationError
 
     try:
-        return TypeAdapter(Recipe).validate_python(dict(data))
+        return TypeAdapter(kind).validate_python(dict(data))
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"]) or "fields"

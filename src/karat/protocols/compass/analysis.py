@@ -6,6 +6,7 @@ Comparisons are paired by sample, intervals are clustered by picture. `compariso
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -32,6 +33,22 @@ EXACT = 9  # decimals of a degree: the rest is rounding
 
 def stream(*names: object) -> np.random.Generator:
     return generator(0, "/".join(map(str, names)), "compass/findings")
+
+
+@dataclass(frozen=True)
+class Explained:
+    """Which explainer, on which model and data: what rows of every analysis begin with."""
+
+    model: str
+    dataset: str
+    explainer: str
+
+
+def by_explainer(frame: pd.DataFrame) -> Iterator[tuple[tuple[str, str, str], str, bool, pd.DataFrame]]:
+    """(model, dataset, explainer), the explainer's name, whether it is a control, and its part of the frame."""
+    for key, part in frame.groupby(GROUP, sort=True):
+        model, dataset, explainer = map(str, key)
+        yield (model, dataset, explainer), str(part["name"].iloc[0]), bool(part["is_control"].iloc[0]), part
 
 
 def plain_rows(scores: pd.DataFrame) -> pd.DataFrame:
@@ -92,13 +109,10 @@ def clustered_mean(values: Floats, clusters: npt.NDArray[Any] | None = None, con
 
 
 @dataclass(frozen=True)
-class Reading:
+class Reading(Explained):
     """One explainer on one model and dataset. `advantage` is in degrees over the same maps at other pictures'
     questions, `skill` the share of that null's error that is avoided; `gap` is to control/box_only."""
 
-    model: str
-    dataset: str
-    explainer: str
     name: str
     is_control: bool
     dae: Estimate
@@ -121,16 +135,14 @@ def readings(scores: pd.DataFrame) -> pd.DataFrame:
     frame = wide(scores)
     boxes = frame[frame["name"] == BOX].set_index(["model", "dataset", "sample"])
     rows = []
-    for key, part in frame.groupby(GROUP, sort=True):
-        model, dataset, explainer = map(str, key)
+    for names, name, is_control, part in by_explainer(frame):
         error, picture = column(part, DAE), part["picture"].to_numpy()
-        names = (model, dataset, explainer)
         dae = bootstrap_mean(error, rng=stream(*names), clusters=picture)
         over = bootstrap_mean(column(part, "excess_error"), rng=stream(*names, "excess"), clusters=picture)
         advantage, permuted = column(part, "null_advantage"), column(part, "permutation_advantage")
         box = boxes.reindex(part.set_index(["model", "dataset", "sample"]).index)
         rows.append(Reading(
-            *names, str(part["name"].iloc[0]), bool(part["is_control"].iloc[0]), dae,
+            *names, name, is_control, dae,
             mean_of(column(part, "edge_accuracy")), mean_of(column(part, "mean_direction_error")), over,
             mean_of(error + advantage), clustered_mean(advantage, picture), skill(error, error + advantage, picture,
             stream(*names, "skill")), mean_of(error + permuted), skill(error, error + permuted, picture,

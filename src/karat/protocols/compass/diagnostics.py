@@ -11,7 +11,7 @@ import pandas as pd
 
 from karat.kernel.roles import Results
 from karat.protocols.common.rows import frame_of
-from karat.protocols.compass.analysis import GROUP, KEYS, Floats, clustered_mean, mean_of, pictures
+from karat.protocols.compass.analysis import KEYS, Explained, Floats, by_explainer, clustered_mean, mean_of, pictures
 from karat.protocols.compass.variations import CENTRES, VARIATIONS, Kind, Variation
 from karat.statistics import Estimate, adjust, kendall
 
@@ -55,12 +55,9 @@ class Battery:
 
 
 @dataclass(frozen=True)
-class Centre:
+class Centre(Explained):
     """The same maps read around another centre; `change` is the DAE there minus that at the true reference."""
 
-    model: str
-    dataset: str
-    explainer: str
     is_control: bool
     centre: str
     dae: float
@@ -70,27 +67,21 @@ class Centre:
 
 def centres(battery: Battery) -> pd.DataFrame:
     rows = []
-    for key, part in battery.where("plain").groupby(GROUP, sort=True):
-        model, dataset, explainer = map(str, key)
-        control, picture = bool(part["is_control"].iloc[0]), part["picture"].to_numpy()
+    for names, _, is_control, part in by_explainer(battery.where("plain")):
+        picture = part["picture"].to_numpy()
         table = battery.centres[part["at"]]
         for k, name in enumerate(CENTRES):
             both = table[np.isfinite(table[:, k] + table[:, 0])]
             if len(both):
                 change = clustered_mean(table[:, k] - table[:, 0], picture)
-                rows.append(
-                    Centre(model, dataset, explainer, control, name, float(both[:, k].mean()), change, len(both))
-                )
+                rows.append(Centre(*names, is_control, name, float(both[:, k].mean()), change, len(both)))
     return frame_of(rows, Centre)
 
 
 @dataclass(frozen=True)
-class Varied:
+class Varied(Explained):
     """One other reading of an explainer's maps; `change` is to the usual reading, paired by sample."""
 
-    model: str
-    dataset: str
-    explainer: str
     name: str
     is_control: bool
     kind: Kind
@@ -106,9 +97,7 @@ class Varied:
 def varied(battery: Battery) -> pd.DataFrame:
     """A row of `Varied` per explainer and reading. `tau` is Kendall's, to the usual errors over samples."""
     rows = []
-    for key, part in battery.where("plain").groupby(GROUP, sort=True):
-        model, dataset, explainer = map(str, key)
-        about = (model, dataset, explainer, str(part["name"].iloc[0]), bool(part["is_control"].iloc[0]))
+    for names, name, is_control, part in by_explainer(battery.where("plain")):
         table = battery.readings[part["at"]]
         usual = table[:, 0]
         for k, how in enumerate(VARIATIONS):
@@ -118,7 +107,7 @@ def varied(battery: Battery) -> pd.DataFrame:
             tau = kendall(usual, errors).value if np.isfinite(usual + errors).sum() > 2 else float("nan")
             change = clustered_mean(errors - usual, part["picture"].to_numpy())
             of_kind, tau = (how.kind, how.amount, how.name), round(float(tau), 12)
-            rows.append(Varied(*about, *of_kind, mean_of(errors), ea, tau, change, len(kept)))
+            rows.append(Varied(*names, name, is_control, *of_kind, mean_of(errors), ea, tau, change, len(kept)))
     return frame_of(rows, Varied)
 
 

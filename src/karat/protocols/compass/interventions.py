@@ -10,7 +10,7 @@ import pandas as pd
 
 from karat.datasets.spatial.question import OPPOSITE
 from karat.protocols.common.rows import frame_of
-from karat.protocols.compass.analysis import GROUP, Floats, clustered_mean, stream
+from karat.protocols.compass.analysis import GROUP, Explained, Floats, by_explainer, clustered_mean, stream
 from karat.protocols.compass.diagnostics import Battery
 from karat.statistics import Estimate, bootstrap_statistic
 
@@ -58,12 +58,9 @@ def peak_shift(p: Floats, q: Floats) -> Floats:
 
 
 @dataclass(frozen=True)
-class Probe:
+class Probe(Explained):
     """Each of the four answers explained in turn: `pta` as in `probe_agreement`, `jsd` between opposite answers."""
 
-    model: str
-    dataset: str
-    explainer: str
     is_control: bool
     pta: Estimate
     jsd: Estimate
@@ -72,8 +69,7 @@ class Probe:
 
 def probes(battery: Battery) -> pd.DataFrame:
     rows = []
-    for key, part in battery.where("probe").groupby(GROUP, sort=True):
-        model, dataset, explainer = map(str, key)
+    for names, _, is_control, part in by_explainer(battery.where("probe")):
         shares = battery.shares
         agree = probe_agreement(shares[part["at"]], part["variant"].tolist())
         table = part.pivot_table(index="origin", columns="variant", values="at", aggfunc="first")
@@ -81,19 +77,16 @@ def probes(battery: Battery) -> pd.DataFrame:
         apart = np.concatenate([divergence(shares[pairs.iloc[:, 0]], shares[pairs.iloc[:, 1]]) for pairs in both])
         origins = np.concatenate([pairs.index.to_numpy() for pairs in both])
         pta, jsd = clustered_mean(agree, part["origin"].to_numpy()), clustered_mean(apart, origins)
-        rows.append(Probe(model, dataset, explainer, bool(part["is_control"].iloc[0]), pta, jsd, len(table)))
+        rows.append(Probe(*names, is_control, pta, jsd, len(table)))
     return frame_of(rows, Probe)
 
 
 @dataclass(frozen=True)
-class Swap:
+class Swap(Explained):
     """The roles in the question exchanged. `shift` of the peak as each question is read from its own reference;
     `centre_shift` of the unchanged map read from the other object; `question_shift` at the same centre, which is what
     the question itself does."""
 
-    model: str
-    dataset: str
-    explainer: str
     is_control: bool
     shift: float
     sd: float
@@ -107,14 +100,13 @@ def swaps(battery: Battery) -> pd.DataFrame:
     plain = battery.where("plain")[[*GROUP, "origin", "at"]] if "origin" in battery.keys else battery.where("swap")
     both = battery.where("swap").merge(plain, on=[*GROUP, "origin"], suffixes=(" swap", "")) if len(plain) else plain
     rows = []
-    for key, part in both.groupby(GROUP, sort=True) if len(both) else ():
-        model, dataset, explainer = map(str, key)
+    for names, _, is_control, part in by_explainer(both) if len(both) else ():
         before, after = part["at"].to_numpy(), part["at swap"].to_numpy()
         moved = peak_shift(battery.shares[before], battery.shares[after])
         question = clustered_mean(peak_shift(battery.shares[before], battery.around_target[after]))
         alone = peak_shift(battery.shares[before], battery.around_target[before])
-        rows.append(Swap(model, dataset, explainer, bool(part["is_control"].iloc[0]), float(np.nanmean(moved)),
-                         float(np.nanstd(moved)), float(np.nanmean(alone)), question, question.n))  # fmt: skip
+        shift, sd, centre_shift = (float(value) for value in (np.nanmean(moved), np.nanstd(moved), np.nanmean(alone)))
+        rows.append(Swap(*names, is_control, shift, sd, centre_shift, question, question.n))
     return frame_of(rows, Swap)
 
 
@@ -161,12 +153,9 @@ def partition(rows: Floats) -> Partition | None:
 
 
 @dataclass(frozen=True)
-class Partitioned:
+class Partitioned(Explained):
     """`Partition` of one explainer, and how much more location explains than direction."""
 
-    model: str
-    dataset: str
-    explainer: str
     is_control: bool
     eta2_direction: float
     eta2_location: float
@@ -179,18 +168,14 @@ class Partitioned:
 
 def partitions(battery: Battery) -> pd.DataFrame:
     rows = []
-    for key, part in battery.where("move").groupby(GROUP, sort=True):
-        model, dataset, explainer = map(str, key)
+    for names, _, is_control, part in by_explainer(battery.where("move")):
         codes = [pd.factorize(part[name], sort=True)[0] for name in ("origin", "relation", "zone")]
         table = np.column_stack([*codes, battery.shares[part["at"].to_numpy()]])
         whole = partition(table)
         if whole is not None:
-            rng = stream(model, dataset, explainer, "partition")
+            rng = stream(*names, "partition")
             lead = bootstrap_statistic(table, _lead, clusters=table[:, 0], rng=rng, resamples=200)
-            control = bool(part["is_control"].iloc[0])
-            rows.append(
-                Partitioned(model, dataset, explainer, control, **asdict(whole), location_lead=lead, n=len(part))
-            )
+            rows.append(Partitioned(*names, is_control, **asdict(whole), location_lead=lead, n=len(part)))
     return frame_of(rows, Partitioned)
 
 

@@ -22,7 +22,7 @@ from karat.kernel.sample import Sample
 from karat.kernel.ties import tie_levels
 from karat.kernel.typing import Map, Values
 from karat.metrics.perturbation import Curve, Modality, Quadrature, Rounding, curve_question, order_of
-from karat.metrics.synergy import CURVES, MacroInteraction, Synergy, macro_question, synergy_question
+from karat.metrics.synergy import CURVES, Synergy, macro_question, synergy_question
 from karat.models.torch_model import Frame
 from karat.probe.coalitions import ModelGame
 from karat.probe.evaluator import Question
@@ -116,7 +116,7 @@ class Explanation:
     def read_exact(self, answers: Iterator[Any], by_synergy: int) -> Scores:
         if self.orders is None:
             return {}
-        index: MacroInteraction
+        index: Curve
         index, passes = next(answers)
         counts = {"f_syn_passes": np.array(float(by_synergy)), "sii_passes": np.array(float(passes))}
         return {"sii": (index.value, {"sii": index.values, **counts})}
