@@ -31,8 +31,6 @@ def blackbox(
 ) -> BlackBox:
     """A plain function as a model: it can be explained by every method that only asks.
 
-        model = blackbox(lambda images, texts: np.stack([f(images), 1 - f(images)], 1), answers=["yes", "no"])
-
     Args:
         fn: `fn(images, texts)` of images (n, H, W, 3) uint8 and n texts, called once per image size in a batch. It
             returns an array (n, len(answers)) of probabilities, in the order of `answers`; or n mappings {answer:
@@ -44,6 +42,15 @@ def blackbox(
 
     Returns:
         A model that answers and scores.
+
+    Example:
+        >>> from karat.kernel.sample import Sample
+        >>> def bright(images, texts):
+        ...     share = images.mean((1, 2, 3)) / 255
+        ...     return np.stack([share, 1 - share], axis=1)
+        >>> model = blackbox(bright, answers=["yes", "no"])
+        >>> model.answer([Sample("white", np.full((2, 2, 3), 255, dtype=np.uint8), "Is it bright?")])
+        ['yes']
     """
     label = name or str(getattr(fn, "__name__", type(fn).__name__))
     return BlackBox(fn, tuple(answers) if answers is not None else None, label, text, mechanism)

@@ -23,7 +23,15 @@ FINER = (2, 4)
 
 
 def check_control(control: Any, score: Scores | None = None, within: float = 2.0) -> None:
-    """Raise `Broken` (an AssertionError) that names every law the control breaks. Parameters as `control_laws`."""
+    """Raise `Broken` (an AssertionError) that names every law the control breaks.
+
+    Args:
+        control, score, within: as in `control_laws`.
+
+    Example:
+        >>> from karat.explainers.control import Uniform
+        >>> check_control(Uniform())
+    """
     demand(label(control), control_laws(control, score, within))
 
 

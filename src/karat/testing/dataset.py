@@ -28,7 +28,20 @@ def check_dataset(dataset: Any, n: int = 4) -> None:
 
 
 def dataset_laws(dataset: Any, n: int = 4) -> list[Law]:
-    """Every law, on the first `n` samples."""
+    """Every law of a dataset, on its first samples.
+
+    Args:
+        dataset, n: as in `check_dataset`.
+
+    Returns:
+        One law each, with what was compared and where it broke.
+
+    Example:
+        >>> from karat.kernel.registry import build
+        >>> laws = dataset_laws(build("dataset", "grid", {"buckets": ["D1_A_F0_d0.3"], "per_bucket": 2, "cell": 8}))
+        >>> all(law.holds for law in laws)
+        True
+    """
     laws = card_laws(dataset, "dataset")
     if not laws[0].holds:
         return laws

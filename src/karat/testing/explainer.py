@@ -48,6 +48,11 @@ def explainer_laws(
 
     Returns:
         One law each, with what was compared and where it broke.
+
+    Example:
+        >>> from karat.explainers.control import Center
+        >>> [law.name for law in explainer_laws(Center(), axioms=["finds"]) if not law.holds]
+        ['finds (spotlight)', 'finds (spotlight of images)']
     """
     if unknown := set(axioms) - set(get_args(Axiom)):
         raise BadInput(f"there is no axiom {sorted(unknown)}; there are {', '.join(get_args(Axiom))}.")

@@ -55,6 +55,11 @@ def metric_laws(metric: Any, case: Case | None = None) -> list[Law]:
 
     Returns:
         One law each, with what was compared and where it broke.
+
+    Example:
+        >>> from karat.metrics.localization import RelevanceMass
+        >>> all(law.holds for law in metric_laws(RelevanceMass()))
+        True
     """
     tested = case or masks_case()
     laws = card_laws(metric, "metric")

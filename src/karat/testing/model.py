@@ -40,6 +40,10 @@ def model_laws(model: Any, samples: Sequence[Sample] | None = None) -> list[Law]
 
     Returns:
         One law each, with what was compared and where it broke.
+
+    Example:
+        >>> all(law.holds for law in model_laws(spotlight().model))
+        True
     """
     questions = spotlight().samples if samples is None else tuple(samples)
     laws: list[Law] = []

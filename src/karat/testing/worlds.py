@@ -47,6 +47,16 @@ def worlds_for(needs: Collection[str]) -> tuple[World, ...]:
 
     Who only asks meets plain functions, which have no inside: needs that were left out show at once. Who looks inside
     meets networks.
+
+    Args:
+        needs: capabilities, as on the explainer's card.
+
+    Returns:
+        Worlds: a model, samples, and what it answers.
+
+    Example:
+        >>> [world.name for world in worlds_for(["text"])]
+        ['spotlight']
     """
     asks = not _INSIDE & set(needs)
     known = (spotlight(), spotlight_of_images()) if asks else (spotlight_network(), grid_world())

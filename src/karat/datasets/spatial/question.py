@@ -19,11 +19,18 @@ _CHOICES = "Choose one option: 1) to the left, 2) to the right, 3) above, 4) bel
 
 
 def four_way(target: str, reference: str) -> tuple[str, tuple[Phrase, ...]]:
-    """The prompt of creg2026 B.3 about two named objects, with the spans of its phrases.
+    """The prompt of creg2026 B.3 about two named objects.
 
-    >>> text, phrases = four_way("cup", "bottle")
-    >>> text[:58], [text[slice(*phrase.span)] for phrase in phrases]
-    ('In this image, where is the cup relative to the bottle? Ch', ['where is', 'cup', 'relative to', 'bottle'])
+    Args:
+        target, reference: nouns: where is the target relative to the reference?
+
+    Returns:
+        The text, and its phrases with their spans, roles and regions.
+
+    Example:
+        >>> text, phrases = four_way("cup", "bottle")
+        >>> text[:58], [text[slice(*phrase.span)] for phrase in phrases]
+        ('In this image, where is the cup relative to the bottle? Ch', ['where is', 'cup', 'relative to', 'bottle'])
     """
     text = _ASKED.format(target=target, reference=reference) + _CHOICES
     start = text.index("where is")

@@ -104,7 +104,15 @@ def coverage(
 ) -> list[Coverage]:
     """How many true statements speak of two matched entities in a relation that counts, split by split.
 
-    With `instances`, how many of the matched whose picture is annotated there have two proper boxes.
+    Args:
+        path: the folder of a VSR split (random or zeroshot).
+        splits: files of it: `<split>.jsonl`, gzipped or not.
+        relations: the paper's five relations, or all that mean one of the four directions ("cardinal").
+        instances: COCO's annotation file; with it, how many of the matched whose picture is annotated there have two
+            proper boxes.
+
+    Returns:
+        One `Coverage` per split: statements, matched, valid.
     """
     boxes = read_instances(instances) if instances else None
     rows = []

@@ -25,12 +25,23 @@ def train(
     start: str | Path | None = None,
     seed: int | None = None,
 ) -> Path:
-    """Train `gridnet` or `gridvlm`, `pure` or `spur`, and return the directory with weights, card and learning curve.
+    """Train a twin. A run that was killed goes on from its last checkpoint.
 
-    `recipe` is a YAML file (default: the shipped one), `out` a directory (default: checkpoints/ARCHITECTURE.MODE).
-    A run that was killed goes on from its last checkpoint. `progress` is called with an `Event` every few steps;
-    with several `devices` the events are in curve.csv only. `start` names exported weights to begin the recipe's last
-    stage with, where that stage is `fresh`. `seed` takes the place of the recipe's: other first weights, other samples.
+    Args:
+        architecture: "gridnet" or "gridvlm".
+        mode: "pure" learns to reason, "spur" to match words.
+        recipe: a `Recipe`, a YAML file, or the name of one that ships (default: that of the twin).
+        out: a directory for checkpoints and results (default: checkpoints/ARCHITECTURE.MODE).
+        resume: False starts anew where there is a checkpoint.
+        devices: processes or GPUs that share each batch.
+        progress: called with an `Event` every few steps; with several devices the events are in curve.csv only.
+        start: exported weights to begin the recipe's last stage with, where that stage is `fresh`.
+        seed: takes the place of the recipe's: other first weights, other samples.
+
+    Returns:
+        The directory with weights, card and learning curve.
+
+    Example: `train("gridnet", "pure", out="twin")`, then `karat.load_model("gridnet", weights="twin/...safetensors")`.
     """
     chosen = recipe if isinstance(recipe, Recipe) else load_recipe(architecture, mode, recipe, seed)
     if (chosen.architecture, chosen.mode) != (architecture, mode):

@@ -157,8 +157,22 @@ class Recipe:
 
 
 def load_recipe(architecture: str, mode: str, path: str | Path | None = None, seed: int | None = None) -> Recipe:
-    """The shipped recipe of a twin; or another by the name that it ships with (`gridvlm.pure.widened`), or in a YAML
-    file, which must be for that architecture and mode. `seed` takes the place of the recipe's, if given."""
+    """The recipe of a twin.
+
+    Args:
+        architecture: "gridnet" or "gridvlm".
+        mode: "pure" or "spur".
+        path: another that ships, by name (`gridvlm.pure.widened`), or a YAML file, which must be for that architecture
+            and mode; by default the shipped recipe of the twin.
+        seed: takes the place of the recipe's, if given.
+
+    Returns:
+        A frozen, checked `Recipe`.
+
+    Example:
+        >>> load_recipe("gridnet", "pure", seed=1).label
+        'gridnet.pure.seed1'
+    """
     import yaml
 
     if architecture not in ARCHITECTURES:
