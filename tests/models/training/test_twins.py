@@ -9,12 +9,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from karat.kernel.errors import BadInput, UnknownName
-from karat.models.training import checkpoint, load_recipe, train
-from karat.models.training.finish import evaluate
+from karat.kernel.errors import BadInput
+from karat.models.training import checkpoint
 from karat.models.training.loop import make_optimizer
 from karat.models.training.progress import Event
-from karat.models.training.recipe import MODES, Recipe, Refinement, parse_recipe
+from karat.models.training.recipe import Recipe, Refinement
 from karat.models.training.twins import build_trainee, learning_rate, train_twin
 
 RECIPE = Recipe(
@@ -146,32 +145,6 @@ def test_learning_rate_rises_stays_and_falls() -> None:
     assert sorted(rates[80:], reverse=True) == rates[80:]
 
 
-def test_evaluation_never_uses_training_seeds() -> None:
-    module = build_trainee(RECIPE)
-    with pytest.raises(BadInput, match="training seeds begin"):
-        evaluate(module, "pure", per_bucket=1, seed=2**32)
-    found = evaluate(module, "pure", per_bucket=4)
-    assert len(found.buckets) == 40
-    assert found.overall < 0.6  # untrained
-    assert found.worst[1] == min(found.buckets.values())
-
-
-def test_train_leaves_weights_card_and_curve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from karat.models.training import finish
-
-    monkeypatch.setattr(finish.finish, "__defaults__", (1, 2))  # two samples a bucket are enough here
-    out = train("gridnet", "pure", RECIPE, tmp_path / "out")
-    card = (out / "gridnet.pure.md").read_text()
-    assert "| 0 | M | D3 |" in card
-    assert "| 0 | SO | D1 | " in card.split("Density 0.7")[1]
-    assert "paper M_spur" in card
-    from karat.models.gridnet.recipe import GridNet
-
-    trained = GridNet("pure", weights=str(out / "gridnet.pure.safetensors"))
-    assert trained.revision in card
-    assert trained.load().mechanism == "reasons"
-
-
 def test_spur_is_told_nothing_of_anchors_and_relations() -> None:
     from karat.models.gridnet.trainee import supervision
     from karat.models.training.batches import batch_at
@@ -184,43 +157,6 @@ def test_spur_is_told_nothing_of_anchors_and_relations() -> None:
     assert ((roles == 3) == (batch.roles == 3)).all()
     kept = supervision(batch, "pure")
     assert kept[0] is batch.roles
-
-
-@pytest.mark.parametrize("architecture", ["gridnet", "gridvlm"])
-@pytest.mark.parametrize("mode", MODES)
-def test_shipped_recipes_load(architecture: str, mode: str) -> None:
-    recipe = load_recipe(architecture, mode)
-    assert recipe.label == f"{architecture}.{mode}"
-    assert 0 < recipe.trunk < recipe.steps
-
-
-@pytest.mark.parametrize(
-    ("data", "error", "match"),
-    [
-        ({"architecture": "gridnet", "mode": "pure", "step": 5}, UnknownName, "steps"),
-        ({"architecture": "gridnet", "mode": "pure", "steps": "many"}, BadInput, "steps"),
-        ({"architecture": "gridnut", "mode": "pure", "steps": 5}, UnknownName, "gridnet"),
-        ({"architecture": "gridnet", "mode": "both", "steps": 5}, BadInput, "pure, spur"),
-        ({"architecture": "gridnet", "mode": "pure", "steps": 0}, BadInput, "1 or more"),
-        ([1, 2], BadInput, "must hold fields"),
-    ],
-)
-def test_bad_recipes_are_refused(data: object, error: type[Exception], match: str) -> None:
-    with pytest.raises(error, match=match):
-        parse_recipe(data)
-
-
-def test_recipe_files(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="cannot read recipe"):
-        load_recipe("gridnet", "pure", tmp_path / "none.yaml")
-    (tmp_path / "spur.yaml").write_text("architecture: gridnet\nmode: spur\nsteps: 10\n")
-    with pytest.raises(BadInput, match=r"is for gridnet\.spur"):
-        load_recipe("gridnet", "pure", tmp_path / "spur.yaml")
-    (tmp_path / "bad.yaml").write_text("a: [")
-    with pytest.raises(BadInput, match="not YAML"):
-        load_recipe("gridnet", "pure", tmp_path / "bad.yaml")
-    with pytest.raises(BadInput, match="devices"):
-        train("gridnet", "pure", RECIPE, tmp_path, devices=0)
 
 
 @pytest.mark.slow
