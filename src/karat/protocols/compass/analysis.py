@@ -44,11 +44,11 @@ class Explained:
     explainer: str
 
 
-def by_explainer(frame: pd.DataFrame) -> Iterator[tuple[tuple[str, str, str], str, bool, pd.DataFrame]]:
-    """(model, dataset, explainer), the explainer's name, whether it is a control, and its part of the frame."""
+def by_explainer(frame: pd.DataFrame) -> Iterator[tuple[tuple[str, str, str], bool, pd.DataFrame]]:
+    """(model, dataset, explainer), whether the explainer is a control, and its part of the frame."""
     for key, part in frame.groupby(GROUP, sort=True):
         model, dataset, explainer = map(str, key)
-        yield (model, dataset, explainer), str(part["name"].iloc[0]), bool(part["is_control"].iloc[0]), part
+        yield (model, dataset, explainer), bool(part["is_control"].iloc[0]), part
 
 
 def plain_rows(scores: pd.DataFrame) -> pd.DataFrame:
@@ -135,14 +135,14 @@ def readings(scores: pd.DataFrame) -> pd.DataFrame:
     frame = wide(scores)
     boxes = frame[frame["name"] == BOX].set_index(["model", "dataset", "sample"])
     rows = []
-    for names, name, is_control, part in by_explainer(frame):
+    for names, is_control, part in by_explainer(frame):
         error, picture = column(part, DAE), part["picture"].to_numpy()
         dae = bootstrap_mean(error, rng=stream(*names), clusters=picture)
         over = bootstrap_mean(column(part, "excess_error"), rng=stream(*names, "excess"), clusters=picture)
         advantage, permuted = column(part, "null_advantage"), column(part, "permutation_advantage")
         box = boxes.reindex(part.set_index(["model", "dataset", "sample"]).index)
         rows.append(Reading(
-            *names, name, is_control, dae,
+            *names, str(part["name"].iloc[0]), is_control, dae,
             mean_of(column(part, "edge_accuracy")), mean_of(column(part, "mean_direction_error")), over,
             mean_of(error + advantage), clustered_mean(advantage, picture), skill(error, error + advantage, picture,
             stream(*names, "skill")), mean_of(error + permuted), skill(error, error + permuted, picture,

@@ -67,7 +67,7 @@ class Centre(Explained):
 
 def centres(battery: Battery) -> pd.DataFrame:
     rows = []
-    for names, _, is_control, part in by_explainer(battery.where("plain")):
+    for names, is_control, part in by_explainer(battery.where("plain")):
         picture = part["picture"].to_numpy()
         table = battery.centres[part["at"]]
         for k, name in enumerate(CENTRES):
@@ -97,7 +97,8 @@ class Varied(Explained):
 def varied(battery: Battery) -> pd.DataFrame:
     """A row of `Varied` per explainer and reading. `tau` is Kendall's, to the usual errors over samples."""
     rows = []
-    for names, name, is_control, part in by_explainer(battery.where("plain")):
+    for names, is_control, part in by_explainer(battery.where("plain")):
+        name = str(part["name"].iloc[0])
         table = battery.readings[part["at"]]
         usual = table[:, 0]
         for k, how in enumerate(VARIATIONS):

@@ -69,7 +69,7 @@ class Probe(Explained):
 
 def probes(battery: Battery) -> pd.DataFrame:
     rows = []
-    for names, _, is_control, part in by_explainer(battery.where("probe")):
+    for names, is_control, part in by_explainer(battery.where("probe")):
         shares = battery.shares
         agree = probe_agreement(shares[part["at"]], part["variant"].tolist())
         table = part.pivot_table(index="origin", columns="variant", values="at", aggfunc="first")
@@ -100,7 +100,7 @@ def swaps(battery: Battery) -> pd.DataFrame:
     plain = battery.where("plain")[[*GROUP, "origin", "at"]] if "origin" in battery.keys else battery.where("swap")
     both = battery.where("swap").merge(plain, on=[*GROUP, "origin"], suffixes=(" swap", "")) if len(plain) else plain
     rows = []
-    for names, _, is_control, part in by_explainer(both) if len(both) else ():
+    for names, is_control, part in by_explainer(both) if len(both) else ():
         before, after = part["at"].to_numpy(), part["at swap"].to_numpy()
         moved = peak_shift(battery.shares[before], battery.shares[after])
         question = clustered_mean(peak_shift(battery.shares[before], battery.around_target[after]))
@@ -168,7 +168,7 @@ class Partitioned(Explained):
 
 def partitions(battery: Battery) -> pd.DataFrame:
     rows = []
-    for names, _, is_control, part in by_explainer(battery.where("move")):
+    for names, is_control, part in by_explainer(battery.where("move")):
         codes = [pd.factorize(part[name], sort=True)[0] for name in ("origin", "relation", "zone")]
         table = np.column_stack([*codes, battery.shares[part["at"].to_numpy()]])
         whole = partition(table)
