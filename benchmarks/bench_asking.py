@@ -152,9 +152,9 @@ def pairwise_loop(session: Session, pairs: list[tuple[int, int]], samples: int, 
 
 def pairs() -> None:
     model = load_model("gridvlm.pure")
-    asked = next(s for s in generate("D1_M_F1_d0.3", 20, seed=0) if len(s.words) == 12)
+    sample = next(s for s in generate("D1_M_F1_d0.3", 20, seed=0) if len(s.words) == 12)
     # at the size the model sees, so that both sides see the same pixels
-    sample = replace(asked, image=np.array(Image.fromarray(asked.image).resize((96, 96), Image.Resampling.BILINEAR)))
+    sample = replace(sample, image=np.array(Image.fromarray(sample.image).resize((96, 96), Image.Resampling.BILINEAR)))
     absence = Absence("grey", "delete")
     explainer = MultiShap(budget=2000)
 
@@ -162,7 +162,7 @@ def pairs() -> None:
         return Session(model, [sample], batch_size=BATCH)
 
     session = fresh()
-    [found] = explainer(session)
+    [attribution] = explainer(session)
     game = session.game(0, absence=absence, value="logit")
     print(f"  gridvlm: {game.n_visual} patches x {game.n_text} words, {session.cost.passes.made} coalitions")
     rng = np.random.default_rng(1)
@@ -175,11 +175,11 @@ def pairs() -> None:
     took, loop = in_turns(lambda: explainer(fresh()), lambda: pairwise_loop(fresh(), some, 1, absence), rounds=2)
     mine, per_pass = median(took), median(loop) / (4 * len(some))
     print(f"  {mine:.2f} s for all pairs; the loop {1000 * per_pass:.1f} ms a coalition")
-    whole = [seconds / (4 * len(some)) * float(found.passes) for seconds in loop]
+    whole = [seconds / (4 * len(some)) * float(attribution.passes) for seconds in loop]
     agree = f"values of {len(keep)} coalitions within 1e-3, indices not compared"
     compared("MultiSHAP, coalition for coalition", "a loop over pairs", took, whole, agree)
-    print(f"  coalition for coalition: {per_pass * found.passes / mine:.1f}x")
-    contexts = int(found.passes) // ((1 + game.n_visual) * (1 + game.n_text))
+    print(f"  coalition for coalition: {per_pass * attribution.passes / mine:.1f}x")
+    contexts = int(attribution.passes) // ((1 + game.n_visual) * (1 + game.n_text))
     same = game.n_visual * game.n_text * 4 * contexts
     print(
         f"  the same {contexts} contexts for every pair, {same:,} in the loop: {per_pass * same / mine:.0f}x (aim 10x)"
@@ -220,8 +220,8 @@ def errors() -> None:
     def ours(method: Any, budget: int) -> Callable[[np.ndarray, int], np.ndarray]:
         def run(table: np.ndarray, seed: int) -> np.ndarray:
             game = Game(lambda visual, text: table[visual @ powers], n)
-            [found] = Evaluator.of(game, budget=budget).run([(0, method(n, budget, np.random.default_rng(seed)))])
-            return found.values
+            [estimate] = Evaluator.of(game, budget=budget).run([(0, method(n, budget, np.random.default_rng(seed)))])
+            return estimate.values
 
         return run
 

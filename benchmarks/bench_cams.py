@@ -78,12 +78,12 @@ def images(n: int) -> list[Sample]:
 def resized(maps: list[Any]) -> Any:
     """The peer's own last steps, so that both sides end with the same arrays."""
     done = []
-    for shown in maps:
+    for heat in maps:
         for wanted in (None, (224, 224)):
-            shown = shown if wanted is None else cv2.resize(np.float32(shown), wanted)
-            shown = shown - shown.min()
-            shown = shown / (shown.max() + 1e-7)
-        done.append(shown)
+            heat = heat if wanted is None else cv2.resize(np.float32(heat), wanted)
+            heat = heat - heat.min()
+            heat = heat / (heat.max() + 1e-7)
+        done.append(heat)
     return np.stack(done)
 
 

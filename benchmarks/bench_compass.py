@@ -27,19 +27,19 @@ def in_a_loop(maps: Any, a: Any, b: Any) -> tuple[Any, Any, Any, Any]:
     """One map after the other, in plain NumPy: compass, DAE of peak and of circular mean, EA."""
     shares, peak_errors, mean_errors, right = np.empty((len(maps), SECTORS)), [], [], []
     centres = np.arange(SECTORS) * 2 * np.pi / SECTORS
-    for i, (shown, p, q) in enumerate(zip(maps, a, b, strict=True)):
-        y, x = np.indices(shown.shape) + 0.5
+    for i, (heat, p, q) in enumerate(zip(maps, a, b, strict=True)):
+        y, x = np.indices(heat.shape) + 0.5
         angle = np.arctan2(-(y - p[1]), x - p[0])
         rho = np.sqrt((x - p[0]) ** 2 + (y - p[1]) ** 2)
         width = SIGMA * math.dist(p, q)
-        weighed = shown * np.exp(-(rho**2) / (2 * width**2))
+        weighed = heat * np.exp(-(rho**2) / (2 * width**2))
         sector = np.floor(angle * SECTORS / (2 * np.pi) + 0.5).astype(int) % SECTORS
         mass = np.array([weighed[sector == k].sum() for k in range(SECTORS)])
         shares[i] = mass / mass.sum()
         true = math.atan2(-(q[1] - p[1]), q[0] - p[0])
         mean = math.atan2((shares[i] * np.sin(centres)).sum(), (shares[i] * np.cos(centres)).sum())
-        for found, errors in ((centres[shares[i].argmax()], peak_errors), (mean, mean_errors)):
-            errors.append(abs((math.degrees(found - true) + 180) % 360 - 180))
+        for direction, errors in ((centres[shares[i].argmax()], peak_errors), (mean, mean_errors)):
+            errors.append(abs((math.degrees(direction - true) + 180) % 360 - 180))
         right.append(peak_errors[-1] <= 45)
     return shares, np.array(peak_errors), np.array(mean_errors), np.array(right)
 

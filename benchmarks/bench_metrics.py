@@ -95,18 +95,18 @@ DIFFER = "differ by definition"
 
 def checked(maps: Any, masks: Any, truth: dict[str, Any], runs: dict[str, Callable[[], Any]]) -> dict[str, str]:
     """How the values of each peer agree with ours; what departs ends the comparison."""
-    said = {}
+    agreement = {}
     for name, peer, follows, allowed in PEERS:
         if peer not in runs:
             continue
         if follows is None:
-            said[peer] = DIFFER
+            agreement[peer] = DIFFER
             continue
         gap = float(np.abs((FIVE | OTHERS)[name](maps, truth[name]) - follows(runs[peer]())).max())
         if gap > allowed:
             raise SystemExit(f"{name} departs from {peer} by {gap}")
-        said[peer] = f"equal, gap {gap:.0e}"
-    return said
+        agreement[peer] = f"equal, gap {gap:.0e}"
+    return agreement
 
 
 def main() -> None:
@@ -132,7 +132,7 @@ def main() -> None:
         theirs |= quantus_runs(maps[few], masks[few])
     else:
         skipped("the five metrics", "Quantus", "not installed (pip install quantus==0.6.0), or torch is not")
-    said = checked(maps[few], masks[few], {name: given[few] for name, given in truth.items()}, theirs)
+    agreement = checked(maps[few], masks[few], {name: given[few] for name, given in truth.items()}, theirs)
 
     ours = {name: partial(metric, maps[few], truth[name][few]) for name, metric in (FIVE | OTHERS).items()}
     taken = in_turns(*ours.values(), *theirs.values(), rounds=options.repeats)
@@ -148,9 +148,9 @@ def main() -> None:
     for name, peer, *_ in PEERS:
         if peer in each:
             cost = median(each[peer])
-            if said[peer] != DIFFER:
-                compared(name, peer, each[name], each[peer], said[peer])
-            print(f"{name:16s} {peer:32s} {cost * 1e3:9.2f} {cost / median(each[name]):6.0f}×   {said[peer]}")
+            if agreement[peer] != DIFFER:
+                compared(name, peer, each[name], each[peer], agreement[peer])
+            print(f"{name:16s} {peer:32s} {cost * 1e3:9.2f} {cost / median(each[name]):6.0f}×   {agreement[peer]}")
     if len(theirs) == len(PEERS):
         total = sum(median(each[peer]) for _, peer, *_ in PEERS if peer != LOOP)
         print(f"{'our five':16s} {'the five of Quantus':32s} {total * 1e3:9.2f} {total / together:6.0f}×")

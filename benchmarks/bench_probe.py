@@ -59,8 +59,8 @@ def throughput(model: TorchModel, samples: list[Sample], targets: list[str], vis
 
     def ours() -> np.ndarray:
         fresh = Session(model, samples, targets, batch_size=batch)
-        asked = [(fresh.game(i, visual=visual), keep) for i, keep in enumerate(masks)]
-        return np.concatenate(fresh.evaluate(asked))
+        requests = [(fresh.game(i, visual=visual), keep) for i, keep in enumerate(masks)]
+        return np.concatenate(fresh.evaluate(requests))
 
     assert all(len(keep) % batch == 0 for keep in masks), "whole batches, so that both sides do the same rows"
     np.testing.assert_allclose(ours(), raw(), rtol=1e-3, atol=1e-6)

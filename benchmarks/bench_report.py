@@ -89,8 +89,8 @@ def main() -> None:
             compared(f"first paint, {rows}, by the clock", "one second", paints, [1000.0] * 5, "samples counted", "≥ 1")
             browser.open(page, "samples", READY, seconds=30)
             ready = browser.run("performance.now()")
-            shown = browser.run("document.querySelector('.side .note').textContent")
-            assert shown == f"{SAMPLES:,} of {SAMPLES:,} shown", shown
+            note = browser.run("document.querySelector('.side .note').textContent")
+            assert note == f"{SAMPLES:,} of {SAMPLES:,} shown", note
             print(f"samples open and drawn {ready:.0f} ms after the page was asked for")
             assert browser.run("document.querySelectorAll('.row').length") < 40  # only what is in view
             browser.run("document.querySelector('.filters').open = true")

@@ -198,12 +198,12 @@ def draw(
     left.set(xlabel="workers", ylabel="seconds", ylim=(0, 1.15 * highest), xscale="log")
     left.set_xticks([n for n, _ in told], [str(n) for n, _ in told])
     left.minorticks_off()
-    for (name, seen), colour in zip(
+    for (name, curve), colour in zip(
         [(n, s) for n, s in grids.items() if n.endswith(f"of {SHARDS[-1]}")],
         ("#1b6ca8", "#d9822b", "#3a8a4f", "#8a4fa8", "#b03a48"),
         strict=True,
     ):
-        right.loglog(WORKERS, [s.seconds / 3600 for s in seen], "o-", color=colour, markersize=3,
+        right.loglog(WORKERS, [s.seconds / 3600 for s in curve], "o-", color=colour, markersize=3,
                      label=name.partition(",")[0])  # fmt: skip
     right.set(xlabel="workers", ylabel="hours")
     right.set_xticks(WORKERS, [f"{n:,}" for n in WORKERS])

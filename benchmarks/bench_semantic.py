@@ -80,9 +80,9 @@ def theirs(built: Classifier, pixels: torch.Tensor, masks: list[Any]) -> Any:
     for k, (_, kind) in enumerate(SIX):
         with kind(built.module, [layer]) as method, quiet():
             for i, mask in enumerate(masks):
-                shown = method(pixels[i : i + 1], [ClassifierOutputTarget(i % 1000)])[0]
+                heat = method(pixels[i : i + 1], [ClassifierOutputTarget(i % 1000)])[0]
                 for t, threshold in enumerate(THRESHOLDS):
-                    kept = np.where(shown >= threshold, shown, 0.0)
+                    kept = np.where(heat >= threshold, heat, 0.0)
                     inside, outside, total = kept[mask].sum(), kept[~mask].sum(), kept.sum()
                     scores[k, i, t] = 1 - ((inside - outside) / total + 1) / 2 if total > 0 else np.nan
     return scores

@@ -108,11 +108,11 @@ def gathered(folder: Path) -> list[dict[str, Any]]:
         for line in path.read_text(encoding="utf-8").splitlines():
             row = json.loads(line)
             rounds.setdefault((row["what"], row["peer"]), []).append(row)
-    found = []
+    comparisons = []
     for (what, peer), rows in rounds.items():
         timed = [row for row in rows if "skipped" not in row]
-        found.append({**(merged(timed) if timed else rows[-1]), "what": what, "peer": peer})
-    return found
+        comparisons.append({**(merged(timed) if timed else rows[-1]), "what": what, "peer": peer})
+    return comparisons
 
 
 def table(folder: Path, stamps: Sequence[dict[str, str]]) -> list[str]:
@@ -156,16 +156,16 @@ def page(kept: Path) -> str:
     texts, absent = [], []
     for name in (script.stem.removeprefix("bench_") for script in scripts([])):
         folder = kept / name
-        said = sorted(folder.glob("*.txt"))
-        if not said:
+        outputs = sorted(folder.glob("*.txt"))
+        if not outputs:
             absent.append(name)
             continue
         stamps = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))]
         if rows := table(folder, stamps):
             lines += [f"## {name}", "", "| what | peer | ratio | spread | results | aim |", "|---|---|---|---|---|---|"]
             lines += [*rows, ""]
-        load, _, text = said[-1].read_text(encoding="utf-8").partition("\n")
-        rounds = "one round" if len(said) == 1 else f"{len(said)} rounds"
+        load, _, text = outputs[-1].read_text(encoding="utf-8").partition("\n")
+        rounds = "one round" if len(outputs) == 1 else f"{len(outputs)} rounds"
         when = "".join(f", {stamp['day']}, commit {stamp['commit']}" for stamp in stamps[-1:])
         texts += [f"### {name}", "", f"The last of {rounds}{when}; processes at work or waiting for a core meanwhile: "
                   f"{load.split()[1]}.", "", "```text", text.rstrip(), "```", ""]  # fmt: skip
@@ -201,13 +201,13 @@ def machine() -> str:
 
 
 def versions() -> str:
-    found = []
+    known = []
     for name in PACKAGES:
         try:
-            found.append(f"{name} {version(name)}")
+            known.append(f"{name} {version(name)}")
         except PackageNotFoundError:
             continue
-    return ", ".join(found)
+    return ", ".join(known)
 
 
 def main() -> None:

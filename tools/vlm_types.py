@@ -64,9 +64,9 @@ def page(rows: list[dict[str, Any]], version: str) -> str:
     counts = ", ".join(f"{sum(r['level'] == level for r in rows)} {level}" for level in _LEVELS)
     lines = []
     for each in sorted(rows, key=lambda r: (_LEVELS.index(r["level"]), r["kind"])):
-        broken = [f"{name}: {found}" for name, found in each["laws"].items() if found]
+        broken = [f"{name}: {reason}" for name, reason in each["laws"].items() if reason]
         why = "; ".join([part for part in (each["why"], *broken) if part]).replace("|", "\\|").replace("<", "&lt;")
-        held = sum(not found for found in each["laws"].values())
+        held = sum(not reason for reason in each["laws"].values())
         laws = f"{held} of {len(each['laws'])}" if each["laws"] else ""
         lines.append(f"| `{each['kind']}` | {each['level']} | {laws} | {' '.join(why.split())[:400]} |")
     return _HEAD.format(version=version, counts=f"{len(rows)} types: {counts}.") + "\n".join(lines) + "\n"

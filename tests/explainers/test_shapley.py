@@ -77,8 +77,8 @@ def test_parts_add_up_to_the_whole(method: type[KernelShap] | type[Permutation],
         Session(model, [sample], ["yes"])
     )
 
-    def value(image: np.ndarray, said: set[str]) -> float:
-        return float(entangled(cells(image[None]), [said])[0])
+    def value(image: np.ndarray, words: set[str]) -> float:
+        return float(entangled(cells(image[None]), [words])[0])
 
     black, words = np.zeros_like(sample.image), set(WORDS)
     if features == "jointly":

@@ -382,36 +382,36 @@ def test_the_table_is_long_enough() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "choices", "answer"),
+    ("text", "choices", "answer"),
     [
-        *((said, LETTERS, answer) for said, answer in LETTER_READ),
-        *((said, YES_NO, answer) for said, answer in WORD_READ),
+        *((text, LETTERS, answer) for text, answer in LETTER_READ),
+        *((text, YES_NO, answer) for text, answer in WORD_READ),
         *OTHER_READ,
     ],
 )
-def test_what_is_read(said: str, choices: tuple[str, ...], answer: str) -> None:
-    reading = read_answer(said, choices)
+def test_what_is_read(text: str, choices: tuple[str, ...], answer: str) -> None:
+    reading = read_answer(text, choices)
     assert isinstance(reading, Reading), reading
     assert reading.answer == answer
-    assert said[slice(*reading.span)].lower() == answer.lower()
+    assert text[slice(*reading.span)].lower() == answer.lower()
 
 
 @pytest.mark.parametrize(
-    ("said", "choices"),
+    ("text", "choices"),
     [
-        *((said, LETTERS) for said in LETTER_UNREAD),
-        *((said, YES_NO) for said in WORD_UNREAD),
+        *((text, LETTERS) for text in LETTER_UNREAD),
+        *((text, YES_NO) for text in WORD_UNREAD),
         *OTHER_UNREAD,
     ],
 )
-def test_what_is_no_choice_is_a_failure_with_its_reason(said: str, choices: tuple[str, ...]) -> None:
-    reading = read_answer(said, choices)
+def test_what_is_no_choice_is_a_failure_with_its_reason(text: str, choices: tuple[str, ...]) -> None:
+    reading = read_answer(text, choices)
     assert isinstance(reading, Failure), reading
-    assert reading.reason.startswith(f"answer: {said[:80]!r} names ")
+    assert reading.reason.startswith(f"answer: {text[:80]!r} names ")
 
 
 @pytest.mark.parametrize(
-    ("said", "choices", "span"),
+    ("text", "choices", "span"),
     [
         ("(B)", LETTERS, (1, 2)),
         (" B. 3 scarfs", LETTERS, (1, 2)),
@@ -421,14 +421,14 @@ def test_what_is_no_choice_is_a_failure_with_its_reason(said: str, choices: tupl
         ("There is no dog.", YES_NO, (9, 11)),
     ],
 )
-def test_the_span_is_that_of_the_choice_alone(said: str, choices: tuple[str, ...], span: tuple[int, int]) -> None:
-    reading = read_answer(said, choices)
+def test_the_span_is_that_of_the_choice_alone(text: str, choices: tuple[str, ...], span: tuple[int, int]) -> None:
+    reading = read_answer(text, choices)
     assert isinstance(reading, Reading)
     assert reading.span == span
 
 
 @pytest.mark.parametrize(
-    ("said", "reason"),
+    ("text", "reason"),
     [
         ("A or B", "answer: 'A or B' names A and B"),
         ("The answer is A, B or C.", "answer: 'The answer is A, B or C.' names A, B and C"),
@@ -437,18 +437,18 @@ def test_the_span_is_that_of_the_choice_alone(said: str, choices: tuple[str, ...
         ("(E)", "answer: '(E)' names E, which is none of A, B, C, D"),
     ],
 )
-def test_reasons(said: str, reason: str) -> None:
-    assert read_answer(said, LETTERS) == Failure(reason)
+def test_reasons(text: str, reason: str) -> None:
+    assert read_answer(text, LETTERS) == Failure(reason)
 
 
 PIECES = [*"ABCD abcd().,:*?\n'-", "the answer is ", " not ", " or ", "yes", "no", " I think ", " is correct"]
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=12).map("".join))
-def test_a_reading_is_always_a_place_that_names_the_choice(said: str) -> None:
+def test_a_reading_is_always_a_place_that_names_the_choice(text: str) -> None:
     for choices in (LETTERS, YES_NO):
-        reading = read_answer(said, choices)
+        reading = read_answer(text, choices)
         if isinstance(reading, Reading):
             start, stop = reading.span
-            assert said[start:stop].lower() == reading.answer.lower()
+            assert text[start:stop].lower() == reading.answer.lower()
             assert reading.answer in choices

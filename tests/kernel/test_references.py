@@ -15,8 +15,8 @@ OURS = ("gridvqax2026", "fsyn2026", "creg2026", "semscore2025", "pixelrules2024"
 
 @pytest.mark.parametrize("kind", sorted(ROOMS))
 def test_every_citation_on_a_card_is_known(kind: str) -> None:
-    said = {name: thing.card.citation for name, thing in registered(kind).items()}  # type: ignore[arg-type]
-    assert {name: text for name, text in said.items() if text not in ("", "ours") and not cited(text)} == {}
+    citations = {name: thing.card.citation for name, thing in registered(kind).items()}  # type: ignore[arg-type]
+    assert {name: text for name, text in citations.items() if text not in ("", "ours") and not cited(text)} == {}
 
 
 def test_no_short_form_lies_within_another() -> None:

@@ -63,9 +63,9 @@ class Silent(RelevanceMass):
 @dataclass(frozen=True)
 class Scribbles(RelevanceMass):
     def __call__(self, maps: Any, masks: Any) -> Any:
-        found = super().__call__(maps, masks)
+        values = super().__call__(maps, masks)
         maps += 1.0
-        return found
+        return values
 
 
 @dataclass(frozen=True)

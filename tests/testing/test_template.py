@@ -39,18 +39,18 @@ def _run(*command: str, site: Path | None = None, cwd: Path | None = None) -> st
 
 
 def test_it_is_listed_beside_our_own(installed: Path) -> None:
-    shown = _run(*KARAT, "ls", site=installed / "site")
+    listing = _run(*KARAT, "ls", site=installed / "site")
     for name in ("example/surprise", "example/coverage", "example/stripes", "control/random"):
-        assert name in shown
+        assert name in listing
 
 
 def test_its_own_tests_pass(installed: Path) -> None:
     """Both ways: tests that call the kit, and what the plug-in makes of `karat_check`."""
     plugin = ("-p", "karat.testing.plugin", "-p", "no:cacheprovider")
-    shown = _run("-m", "pytest", "-q", "-rA", *plugin, "tests", site=installed / "site", cwd=installed / "source")
-    assert "8 passed" in shown
+    report = _run("-m", "pytest", "-q", "-rA", *plugin, "tests", site=installed / "site", cwd=installed / "source")
+    assert "8 passed" in report
     for name in ("example/surprise", "example/coverage", "example/stripes"):
-        assert f"karat_check[{name}]" in shown
+        assert f"karat_check[{name}]" in report
 
 
 def test_its_spec_runs(installed: Path) -> None:

@@ -37,11 +37,11 @@ def answer(words: list[str | None], cells: npt.NDArray[np.uint8], world: World, 
         if target is None:
             counts.append(0)
             continue
-        found = _matches(target, cells, world)
+        matches = _matches(target, cells, world)
         for phrase in phrases if relations else []:
             if phrase.opener in DIRECTIONS and phrase.side == side:
-                found = [cell for cell in found if _obeys(cell, phrase, cells, world)]
-        counts.append(len(found))
+                matches = [cell for cell in matches if _obeys(cell, phrase, cells, world)]
+        counts.append(len(matches))
     (task,) = tasks
     if task == "count":
         return str(counts[0])
@@ -62,12 +62,12 @@ def _phrases(words: list[str | None], world: World) -> list[Phrase]:
 
 
 def _matches(phrase: Phrase, cells: npt.NDArray[np.uint8], world: World) -> list[tuple[int, int]]:
-    found = []
+    matching = []
     for y, x in np.argwhere(cells > 0).tolist():
         colour, shape = world.label(int(cells[y, x])).split()
         if phrase.colour in (None, colour) and phrase.shape in (None, shape):
-            found.append((x, y))
-    return found
+            matching.append((x, y))
+    return matching
 
 
 def _obeys(cell: tuple[int, int], phrase: Phrase, cells: npt.NDArray[np.uint8], world: World) -> bool:

@@ -96,13 +96,13 @@ def _vsr(folder: Path, rows: list[dict[str, Any]]) -> None:
 
 
 def test_vsr_statements_meet_their_boxes(tmp_path: Path) -> None:
-    said = [("The cup is at the left side of the bottle.", "at the left side of", 1),
+    captions = [("The cup is at the left side of the bottle.", "at the left side of", 1),
             ("The cup is on the bottle.", "on", 1),
             ("The cup is left of the bottle.", "left of", 0), ("The wug is left of the bottle.", "left of", 1),
             ("The dog is right of the cup.", "right of", 1)]  # fmt: skip
     _vsr(
         tmp_path,
-        [{"image": f"{k:012d}.jpg", "caption": c, "relation": r, "label": v} for k, (c, r, v) in enumerate(said)],
+        [{"image": f"{k:012d}.jpg", "caption": c, "relation": r, "label": v} for k, (c, r, v) in enumerate(captions)],
     )
     data = Vsr(str(tmp_path), str(_coco(tmp_path)), relations="cardinal")
     assert [(pair.target.name, pair.reference.name, pair.relation) for pair in data.pairs] == [
@@ -159,8 +159,8 @@ def test_visual_genome_where_annotators_and_boxes_agree(tmp_path: Path) -> None:
     for name, content in (("objects", objects), ("image_data", sizes), ("relationships", relations)):
         (tmp_path / f"{name}.json").write_text(json.dumps(content))
     files = {name: str(tmp_path / f"{name}.json") for name in ("objects", "image_data")}
-    said = VGSpatial(**files, relationships=str(tmp_path / "relationships.json"), n=4)
-    assert [(pair.target.name, pair.relation) for pair in said.pairs] == [("cat", r) for r in places]
-    assert {pair.picture for pair in said.pairs} == {f"{k}.jpg" for k in range(4)}
+    stated = VGSpatial(**files, relationships=str(tmp_path / "relationships.json"), n=4)
+    assert [(pair.target.name, pair.relation) for pair in stated.pairs] == [("cat", r) for r in places]
+    assert {pair.picture for pair in stated.pairs} == {f"{k}.jpg" for k in range(4)}
     assert len(VGSpatial(**files, n=8)) == 8  # boxes alone: every picture asks something
-    assert len(said.load(1, 3)) == 2
+    assert len(stated.load(1, 3)) == 2

@@ -268,16 +268,16 @@ def test_wrong_files_are_told(tmp_path: Path) -> None:
 def test_hub_ids_are_fetched_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hub = pytest.importorskip("huggingface_hub")
     cv_bench_file(tmp_path / "test_2d.parquet")
-    asked = []
+    requests = []
 
     def download(source: str, file: str, repo_type: str, revision: str | None) -> str:
-        asked.append((source, file, repo_type, revision))
+        requests.append((source, file, repo_type, revision))
         return str(tmp_path / file)
 
     monkeypatch.setattr(hub, "hf_hub_download", download)
     monkeypatch.setattr(hub.HfApi, "list_repo_files", lambda *_, **__: ["README.md", "test_2d.parquet"])
     assert len(CVBench(hub_revision="abc")) == 3
-    assert asked == [("nyu-visionx/CV-Bench", "test_2d.parquet", "dataset", "abc")]
+    assert requests == [("nyu-visionx/CV-Bench", "test_2d.parquet", "dataset", "abc")]
     with pytest.raises(BadInput, match=r"holds none of mmstar\.parquet"):
         locate("owner/name", ("mmstar.parquet",))
 

@@ -28,11 +28,11 @@ def test_a_batch_depends_on_its_step_alone() -> None:
 
 
 def test_no_sample_comes_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: dict[str, list[int]] = {}
+    drawn: dict[str, list[int]] = {}
 
     def spy(bucket: str, indices: np.ndarray, seed: int, mode: str) -> object:
         assert seed >= data.FIRST_TRAINING_SEED
-        asked.setdefault(bucket, []).extend(indices.tolist())
+        drawn.setdefault(bucket, []).extend(indices.tolist())
         return generate_batch(bucket, indices, seed=seed, mode=mode)
 
     monkeypatch.setattr("karat.models.training.batches.generate_batch", spy)
@@ -40,10 +40,10 @@ def test_no_sample_comes_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     for chunk in range(4):
         data.chunk_of_batches(RECIPE, chunk, 32)
     data.chunk_of_batches.cache_clear()
-    assert len(asked) == 40
-    for indices in asked.values():
+    assert len(drawn) == 40
+    for indices in drawn.values():
         assert indices == list(range(len(indices)))
-    assert sum(map(len, asked.values())) == 4 * RECIPE.chunk * RECIPE.batch
+    assert sum(map(len, drawn.values())) == 4 * RECIPE.chunk * RECIPE.batch
 
 
 def test_curriculum_brings_in_depth() -> None:
@@ -65,10 +65,10 @@ def test_supervision_is_the_truth(bucket: str) -> None:
     for i in range(12):
         wording = scenes.wordings[i]
         for part in wording.parts:
-            said = wording.text[slice(*part.span)].split()
+            phrase = wording.text[slice(*part.span)].split()
             code = data.WORD_ROLES[part.role] + max(part.number, 0)
             mine = [names[k] for k in batch.tokens[i][batch.word_roles[i] == code]]
-            assert mine == said or part.role in ("header", "comparison")
+            assert mine == phrase or part.role in ("header", "comparison")
         for k in range(scenes.bucket.n_anchors):
             cell = int(batch.anchors[i, k])
             assert batch.roles[i, cell] == ANCHOR + k
@@ -110,13 +110,13 @@ def test_enriched_scenes_keep_truth_and_shortcut(mode: str) -> None:
         batch = data.describe(scenes, 32)
         before = batch.answer.copy()
         data.enrich(batch, scenes, 1.0, np.random.default_rng(0))
-        asked = Asked([parse(text, scenes.world) for text in scenes.questions], scenes.world)
-        counts = asked.execute(batch.cells)
+        questions = Asked([parse(text, scenes.world) for text in scenes.questions], scenes.world)
+        counts = questions.execute(batch.cells)
         assert (counts == batch.answer - COUNT_0).all()
         assert (batch.answer >= before).all()
         assert batch.answer.max() > before.max()
         if mode == "spur":
-            matched = asked.execute(batch.cells, dropped=frozenset(range(scenes.bucket.n_anchors)))
+            matched = questions.execute(batch.cells, dropped=frozenset(range(scenes.bucket.n_anchors)))
             assert (matched == counts).all()
 
 
@@ -127,8 +127,8 @@ def test_targets_scattered_anywhere_are_counted_by_their_words() -> None:
     batch, near = data.describe(scenes, 32), data.describe(scenes, 32)
     data.enrich(batch, scenes, 1.0, np.random.default_rng(0), anywhere=True)
     data.enrich(near, scenes, 1.0, np.random.default_rng(0))
-    asked = Asked([parse(text, scenes.world) for text in scenes.questions], scenes.world)
-    matched = asked.execute(batch.cells, dropped=frozenset(range(scenes.bucket.n_anchors)))
+    questions = Asked([parse(text, scenes.world) for text in scenes.questions], scenes.world)
+    matched = questions.execute(batch.cells, dropped=frozenset(range(scenes.bucket.n_anchors)))
     assert (matched == batch.answer - COUNT_0).all()
     assert batch.answer.sum() > near.answer.sum()
 
@@ -148,8 +148,8 @@ def test_thinned_scenes_keep_their_answer(mode: str) -> None:
     batch = data.describe(scenes, 32)
     filled = (batch.cells > 0).sum()
     data.thin(batch, 1.0, np.random.default_rng(0))
-    asked = Asked([parse(text, scenes.world) for text in scenes.questions], scenes.world)
-    assert (asked.execute(batch.cells) == batch.answer - COUNT_0).all()
+    questions = Asked([parse(text, scenes.world) for text in scenes.questions], scenes.world)
+    assert (questions.execute(batch.cells) == batch.answer - COUNT_0).all()
     assert (batch.cells > 0).sum() < filled
     bare = ~(batch.roles == DISTRACTOR).any(axis=1)
     assert 0.2 < bare.mean() < 0.9  # nothing but what the question names
@@ -168,7 +168,7 @@ def test_emptied_scenes_have_the_truth_of_what_is_left(mode: str) -> None:
         assert np.array_equal(batch.cells, scenes.cells)  # what a blurred cell shows comes from what stood there
         left = np.where(batch.cell_keep, batch.cells, 0)
         assert (batch.roles[left == 0] == 0).all()
-        asked = Asked([parse(text, scenes.world) for text in scenes.questions], scenes.world)
+        questions = Asked([parse(text, scenes.world) for text in scenes.questions], scenes.world)
         names = np.array([data_answer(place) for place in batch.answer])
         for i in range(60):
             anchors = scenes.anchor_cells[i]
@@ -178,7 +178,7 @@ def test_emptied_scenes_have_the_truth_of_what_is_left(mode: str) -> None:
                 assert names[i] == scenes.answers[i]  # its objects stay
                 assert mode == "spur" or not gone
                 continue
-            told = int(asked.execute(left[i][None], slice(i, i + 1), dropped=dropped)[0])
+            told = int(questions.execute(left[i][None], slice(i, i + 1), dropped=dropped)[0])
             assert names[i] == {10_000: "yes", 10_001: "no"}.get(told, str(told))
             if not len(gone):
                 assert (batch.anchors[i, : len(anchors)] == anchors).all()

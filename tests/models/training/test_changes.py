@@ -39,13 +39,13 @@ def test_reworded_samples_are_answered_by_their_words(bucket: str) -> None:
     if scenes.bucket.qtype == "REL":
         assert after is scenes
         return
-    asked = Asked([parse(text, after.world) for text in after.questions], after.world)
-    matched = asked.execute(after.cells, dropped=frozenset(range(scenes.bucket.n_anchors)))
+    questions = Asked([parse(text, after.world) for text in after.questions], after.world)
+    matched = questions.execute(after.cells, dropped=frozenset(range(scenes.bucket.n_anchors)))
     assert [WORDS.get(number, str(number)) for number in matched.tolist()] == after.answers
     assert after.questions != scenes.questions
     assert (after.cells == scenes.cells).all()
     if scenes.bucket.relational:  # and the relations no longer hold at every target
-        assert (asked.execute(after.cells) != matched).any()
+        assert (questions.execute(after.cells) != matched).any()
 
 
 def test_moved_directions_leave_no_crutch() -> None:

@@ -19,10 +19,10 @@ def test_evaluation_never_uses_training_seeds() -> None:
     module = build_trainee(RECIPE)
     with pytest.raises(BadInput, match="training seeds begin"):
         evaluate(module, "pure", per_bucket=1, seed=2**32)
-    found = evaluate(module, "pure", per_bucket=4)
-    assert len(found.buckets) == 40
-    assert found.overall < 0.6  # untrained
-    assert found.worst[1] == min(found.buckets.values())
+    evaluation = evaluate(module, "pure", per_bucket=4)
+    assert len(evaluation.buckets) == 40
+    assert evaluation.overall < 0.6  # untrained
+    assert evaluation.worst[1] == min(evaluation.buckets.values())
 
 
 def test_train_leaves_weights_card_and_curve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

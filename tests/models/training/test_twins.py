@@ -150,10 +150,10 @@ def test_spur_is_told_nothing_of_anchors_and_relations() -> None:
     from karat.models.training.batches import batch_at
 
     batch = batch_at(dataclasses.replace(RECIPE, mode="spur"), 0, 32)
-    roles, word_roles, asked = supervision(batch, "spur")
+    roles, word_roles, relations = supervision(batch, "spur")
     assert roles.max() <= 5
     assert word_roles.max() < 5
-    assert not asked.any()
+    assert not relations.any()
     assert ((roles == 3) == (batch.roles == 3)).all()
     kept = supervision(batch, "pure")
     assert kept[0] is batch.roles

@@ -83,10 +83,10 @@ def test_a_base_that_stands_in_the_run_by_itself_is_found() -> None:
 def test_the_finding_says_it_and_draws_it() -> None:
     finding = _gains(gains(*trained(SEEDS)))
     assert finding is not None
-    said = {sentence.split("`")[1]: sentence for sentence in finding.sentences}
-    assert "(3 seeds): accuracy 0.50 to 0.90" in said["direction"]
-    assert "attention/grad_rollout falls" in said["direction"]
-    assert "attention/grad_rollout rises" in said["localisation"]
+    sentences = {sentence.split("`")[1]: sentence for sentence in finding.sentences}
+    assert "(3 seeds): accuracy 0.50 to 0.90" in sentences["direction"]
+    assert "attention/grad_rollout falls" in sentences["direction"]
+    assert "attention/grad_rollout rises" in sentences["localisation"]
     assert [figure.kind for figure in finding.figures] == ["points", "intervals"]
     assert _gains(gains(frame({"other": (0.5, 10.0)}), {"model": {"other": {}}})) is None
     assert moved(Estimate(1.0, 1.0, -1.0, 3.0, 9, 0)) == "does not change clearly"

@@ -42,9 +42,9 @@ def test_a_compass_that_follows_the_probe_agrees_always() -> None:
 @given(st.integers(0, 200))
 def test_divergence_is_symmetric_and_between_0_and_1(seed: int) -> None:
     p, q = np.random.default_rng(seed).dirichlet(np.full(8, 0.3), (2, 6))
-    found = divergence(p, q)
-    np.testing.assert_allclose(found, divergence(q, p))
-    assert ((found >= -1e-12) & (found <= 1 + 1e-12)).all()
+    divergences = divergence(p, q)
+    np.testing.assert_allclose(divergences, divergence(q, p))
+    assert ((divergences >= -1e-12) & (divergences <= 1 + 1e-12)).all()
     np.testing.assert_allclose(divergence(p, p), 0.0, atol=1e-12)
 
 
@@ -57,26 +57,26 @@ def test_partition_equals_eta_squared_sector_by_sector() -> None:
     rng = np.random.default_rng(0)
     codes = np.stack([np.repeat(np.arange(10), 8), np.tile(np.repeat(np.arange(4), 2), 10), rng.integers(0, 9, 80)], 1)
     shares = rng.dirichlet(np.ones(8), 80)
-    found = partition(np.hstack([codes, shares]))
-    assert found is not None
+    parts = partition(np.hstack([codes, shares]))
+    assert parts is not None
     spread = ((shares - shares.mean(0)) ** 2).sum(0)
-    for value, column in ((found.eta2_image, 0), (found.eta2_direction, 1), (found.eta2_location, 2)):
+    for value, column in ((parts.eta2_image, 0), (parts.eta2_direction, 1), (parts.eta2_location, 2)):
         each = [eta_squared(shares[:, k], codes[:, column]).eta2 for k in range(8)]
         assert value == pytest.approx(np.average(each, weights=spread))
-    assert found.within_direction + found.within_location == pytest.approx(1.0)
+    assert parts.within_direction + parts.within_location == pytest.approx(1.0)
 
 
 def test_partition_of_pure_direction_and_of_pure_place() -> None:
     codes = np.stack([np.repeat(np.arange(6), 8), np.tile(np.repeat(np.arange(4), 2), 6), np.tile(np.arange(8), 6)], 1)
     direction = np.eye(8)[2 * codes[:, 1]]
-    found = partition(np.hstack([codes, direction]))
-    assert found is not None
-    assert found.eta2_direction == pytest.approx(1.0)
-    assert (found.within_direction, found.within_location) == pytest.approx((1.0, 0.0))
+    parts = partition(np.hstack([codes, direction]))
+    assert parts is not None
+    assert parts.eta2_direction == pytest.approx(1.0)
+    assert (parts.within_direction, parts.within_location) == pytest.approx((1.0, 0.0))
     place = np.eye(8)[codes[:, 2] % 2]  # alternates between the two places of every direction
-    found = partition(np.hstack([codes, place]))
-    assert found is not None
-    assert (found.within_direction, found.within_location) == pytest.approx((0.0, 1.0))
+    parts = partition(np.hstack([codes, place]))
+    assert parts is not None
+    assert (parts.within_direction, parts.within_location) == pytest.approx((0.0, 1.0))
     assert partition(np.hstack([codes, np.full((48, 8), 1 / 8)])) is None
 
 

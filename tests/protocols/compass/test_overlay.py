@@ -25,9 +25,9 @@ def sample() -> Sample:
 
 
 def test_wedges_are_as_long_as_their_shares_and_the_arrows_say_where() -> None:
-    shown = np.zeros((12, 16))
-    shown[5, 10] = 1.0  # to the right, on the target
-    drawn = overlay(sample(), Attribution(shown))
+    heat = np.zeros((12, 16))
+    heat[5, 10] = 1.0  # to the right, on the target
+    drawn = overlay(sample(), Attribution(heat))
     lengths = [max(np.hypot(x - 24, y - 44) for x, y in shape) for shape, _ in drawn.wedges]
     assert len(lengths) == 8
     assert lengths[0] == pytest.approx(0.32 * 96)

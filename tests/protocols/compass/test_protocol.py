@@ -90,16 +90,16 @@ def test_known_truths_show(tables: dict[str, pd.DataFrame]) -> None:
 def test_the_paper_is_set_beside_the_run(finished: Run) -> None:
     comparison = compare(finished)
     assert {claim.verdict for claim in comparison.claims} <= {"agree", "disagree", "cannot tell"}
-    said = {claim.text: claim for claim in comparison.claims}
-    assert said["Noise through the same projection is at chance, within 10 degrees of 90"].verdict == "disagree"
-    assert said["Relational patterns score like a filled target box"].verdict == "agree"
-    assert said["An injected direction is recovered"].verdict == "agree"
+    claims = {claim.text: claim for claim in comparison.claims}
+    assert claims["Noise through the same projection is at chance, within 10 degrees of 90"].verdict == "disagree"
+    assert claims["Relational patterns score like a filled target box"].verdict == "agree"
+    assert claims["An injected direction is recovered"].verdict == "agree"
     # what the run has no samples for is said by recorded runs, under their names
     assert (
         "over 6 seeds"
-        in said["All three training objectives improve the answers (recorded run of compass-lora)"].because
+        in claims["All three training objectives improve the answers (recorded run of compass-lora)"].because
     )
-    assert any("photographs" in text for text in said)
+    assert any("photographs" in text for text in claims)
     assert [table.title for table in comparison.tables] == [
         "Table 1 beside photographs, controls alone", "Table 1 beside this run", "Table 3 beside this run",
         "Table 4 beside this run", "Table 5 beside ours", "Table 6 beside ours", "Table 7 beside this run",

@@ -53,17 +53,17 @@ def test_pixel_maps_and_patch_maps_of_the_same_box_agree() -> None:
     one = sample()
     pixels = one.mask("target").astype(np.float64)
     patches = pixels.reshape(12, 4, 24, 4).mean((1, 3))
-    found, _ = scenes([one, one], [Attribution(pixels), Attribution(patches)], cells=24)
-    assert {scene.maps.shape for scene in found} == {(1, 24, 24), (1, 12, 24)}
-    assert [scene.errors()[0] for scene in found] == pytest.approx([0.0, 0.0])
+    groups, _ = scenes([one, one], [Attribution(pixels), Attribution(patches)], cells=24)
+    assert {scene.maps.shape for scene in groups} == {(1, 24, 24), (1, 12, 24)}
+    assert [scene.errors()[0] for scene in groups] == pytest.approx([0.0, 0.0])
 
 
 def test_pooling_keeps_the_mean() -> None:
-    shown = np.random.default_rng(0).random((50, 20))
-    small = pooled(shown, 24)
+    heat = np.random.default_rng(0).random((50, 20))
+    small = pooled(heat, 24)
     assert small.shape == (24, 20)
     weights = np.diff(np.linspace(0, 50, 25).astype(int))
-    np.testing.assert_allclose((small * weights[:, None]).sum(0) / 50, shown.mean(0))
+    np.testing.assert_allclose((small * weights[:, None]).sum(0) / 50, heat.mean(0))
 
 
 def test_every_row_has_a_value_or_a_reason() -> None:
@@ -72,24 +72,24 @@ def test_every_row_has_a_value_or_a_reason() -> None:
     samples = [sample("a"), sample("b"), sample("c"), bare, both]
     maps = [np.ones((6, 6)), np.zeros((6, 6)), None, np.ones((6, 6)), np.ones((6, 6))]
     given = [Attribution(m) if m is not None else Attribution(words=np.ones(1)) for m in maps]
-    found = Compass().score(session(samples), given)
-    error = found["compass/direction_error"]
+    outcomes = Compass().score(session(samples), given)
+    error = outcomes["compass/direction_error"]
     assert np.isfinite(error.values).tolist() == [True, False, False, False, False]
     assert error.failures == {1: "map is all zero", 4: "reference and target coincide"}
     assert error.not_applicable == {2: "the method defines no map", 3: "the sample names no reference and target"}
     assert error.details["shares"][0].sum() == pytest.approx(1.0)
-    assert found["accuracy"].values.tolist() == [1.0, 1.0, 1.0, 0.0, 1.0]
-    assert {card.name for card in Compass().scores} == set(found)
+    assert outcomes["accuracy"].values.tolist() == [1.0, 1.0, 1.0, 0.0, 1.0]
+    assert {card.name for card in Compass().scores} == set(outcomes)
     # Flat: no excess anywhere, so chance exactly, while the plain reading follows the layout.
-    assert found["excess_error"].values[0] == 90.0
-    assert found["turn_penalty"].values[0] == pytest.approx(0.0)
+    assert outcomes["excess_error"].values[0] == 90.0
+    assert outcomes["turn_penalty"].values[0] == pytest.approx(0.0)
 
 
 def test_evidence_on_the_target_points_there_from_anywhere_but_only_as_asked_from_the_reference() -> None:
     samples = [sample(f"s{k}") for k in range(6)]
     maps = [Attribution(one.mask("target").astype(np.float64)) for one in samples]
-    found = Compass().score(session(samples), maps)
-    details = found["centre_advantage"].details
+    outcomes = Compass().score(session(samples), maps)
+    details = outcomes["centre_advantage"].details
     by = {name: details["centres"][:, k] for k, name in enumerate(CENTRES)}
     for name in ("random", "background", "other object"):
         assert (by[name] <= 22.5 + 1e-6).all(), name
@@ -113,12 +113,12 @@ def test_centres_are_the_same_in_any_batch() -> None:
 def test_damage_is_what_it_says() -> None:
     one = sample(size=(48, 48), reference=(24, 24), target=(44, 24))
     maps = [Attribution(one.mask("target").astype(np.float64))]
-    found = Compass().score(session([one]), maps)
-    values = found["turn_penalty"].details["readings"][0].tolist()
+    outcomes = Compass().score(session([one]), maps)
+    values = outcomes["turn_penalty"].details["readings"][0].tolist()
     by = {how.name: value for how, value in zip(VARIATIONS, values, strict=True)}
     assert by["rotation 90"] == pytest.approx(90.0)  # right becomes up, the target stays at the right
-    assert by["width 0.6"] == by["sectors 8"] == found["compass/direction_error"].values[0] == pytest.approx(0.0)
-    assert found["turn_penalty"].values[0] == pytest.approx(90.0)
+    assert by["width 0.6"] == by["sectors 8"] == outcomes["compass/direction_error"].values[0] == pytest.approx(0.0)
+    assert outcomes["turn_penalty"].values[0] == pytest.approx(90.0)
     assert by["oracle at box noise 0"] == 0.0  # the boxes' own direction, as the paper has its oracle
     assert by["sectors from 0 degrees"] == pytest.approx(22.5)  # straight to the right is a border then
     assert by["oracle at box noise 10"] < by["oracle at box noise 25"] < by["oracle at box noise 50"]
