@@ -34,6 +34,7 @@ DETAILS = {
     "synergy": ("f_syn", "sii"),
     "pixel": ("dominant",),
     "semantic": ("sss", "correct"),
+    "semantic-sweep": ("sss",),
     "compass": ("compass/direction_error", "centre_advantage", "turn_penalty"),
 }  # what `karat paper` needs beside the scores
 MANY = 20_000  # values of one metric: three decimals
