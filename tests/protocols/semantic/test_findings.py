@@ -170,9 +170,11 @@ def test_a_limit_counts_images_however_often_each_is_asked_about(tmp_path: Path)
 
 
 def test_the_choice_is_the_clearest_that_covers_enough() -> None:
-    def row(explainer: str, threshold: float, separation: float, coverage: float, model: str = "m") -> dict[str, Any]:
+    def row(
+        explainer: str, threshold: float, separation: float, coverage: float, model: str = "m", signed: bool = False
+    ) -> dict[str, Any]:
         return {"model": model, "dataset": "d", "explainer": explainer, "mode": "soft", "threshold": threshold,
-                "separation": separation, "coverage": coverage,
+                "separation": separation, "coverage": coverage, "signed": signed, "predictions": 48,
                 "is_control": explainer == "control/center"}  # fmt: skip
 
     table = pd.DataFrame([row("a", 0.1, 1.0, 1.0), row("a", 0.5, 3.0, 0.5), row("b", 0.2, 2.0, 0.97),
@@ -186,6 +188,21 @@ def test_the_choice_is_the_clearest_that_covers_enough() -> None:
     assert both.explainer == "a"
     assert choose_configuration(table, 0.999) is not None
     assert choose_configuration(table[table["coverage"] < 0.99], 0.999) is None
+
+
+def test_a_signed_layer_is_chosen_only_where_there_is_no_other_and_near_ones_are_named() -> None:
+    def row(explainer: str, separation: float, signed: bool = False) -> dict[str, Any]:
+        return {"model": "m", "dataset": "d", "explainer": explainer, "mode": "soft", "threshold": 0.5,
+                "separation": separation, "coverage": 1.0, "signed": signed, "predictions": 48,
+                "is_control": False}  # fmt: skip
+
+    table = pd.DataFrame([row("signed", 3.0, signed=True), row("first", 2.0), row("near", 1.8), row("far", 1.0)])
+    chosen = choose_configuration(table, 0.95)
+    assert chosen is not None
+    assert (chosen.explainer, chosen.as_good, chosen.barred) == ("first", ("near",), ("signed",))
+    alone = choose_configuration(table[table["signed"]], 0.95)
+    assert alone is not None
+    assert (alone.explainer, alone.barred) == ("signed", ())
 
 
 def test_other_configurations_are_not_compared(done: Run, tmp_path: Path) -> None:

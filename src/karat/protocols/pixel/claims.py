@@ -243,7 +243,7 @@ def _misses(scored: Scored, model: str) -> Judged:
     ours = f"{low} of {len(hits)} below half for sure, {high} above"
     below_half = [one for one in hits if one.value < 0.5]
     most = below_half if len(below_half) > half else [one for one in hits if one.value >= 0.5]
-    wanted = sorted((n for one in most if (n := samples_wanted(one, 0.5)) is not None))
+    wanted = sorted(n for one in most if (n := samples_wanted(one, 0.5)) is not None)
     enough = wanted[int(half)] if len(wanted) > half else None  # with so many images, more than half are surely told
     return Judged(verdict, ours, "counted by intervals, the paper's configurations alone", _images(enough))
 
