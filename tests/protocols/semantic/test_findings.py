@@ -484,7 +484,7 @@ def test_a_class_that_differs_is_found_among_three_hundred_and_small_ones_are_na
     labels = np.repeat([f"class{k}" for k in range(300)], sizes)
     n = len(labels)
     gain = rng.normal(0.5, 0.05, n) - 0.4 * (labels == "class7")
-    rows = rows_of(n, sss=0.3, gain=gain, label=labels)
+    rows = rows_of(n, sss=0.3 + 0.4 * (labels == "class7"), gain=gain, label=labels)
     bias = class_bias(rows)
     assert bias.classes.loc[bias.classes["p"] < 0.05, "label"].tolist() == ["class7"]
     assert len(bias.classes) == 290
@@ -493,7 +493,12 @@ def test_a_class_that_differs_is_found_among_three_hundred_and_small_ones_are_na
     assert claim.verdict == "agree"
     assert "10 classes have fewer than the 14 images it takes" in claim.because
     assert "class7" in claim.ours
-    assert "m · cam/gradcam" in claim.ours  # one class may differ under several models
+    assert "m · cam/gradcam" in claim.because  # one class may differ under several models
+    merely = classes_differ(rows_of(n, sss=0.3, gain=gain, label=labels))  # worse than others, yet on the object
+    assert merely.verdict == "cannot tell"
+    assert merely.ours == "1 of 290 classes differ from the mean of their model"
+    nowhere = classes_differ(rows_of(n, sss=0.7, gain=gain, label=labels))  # no class is looked at in the right place
+    assert nowhere.verdict == "cannot tell"
     none = rows_of(n, sss=0.3, gain=rng.normal(0.5, 0.05, n), label=labels)
     assert classes_differ(none).verdict == "cannot tell"
 
