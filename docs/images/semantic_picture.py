@@ -2,7 +2,8 @@
 
     python docs/images/semantic_picture.py RUNS PETS
 
-RUNS holds semantic-pets and semantic-pets-sweep (specs in docs/recorded/semantic), PETS is the folder they read.
+RUNS holds semantic-pets (docs/recorded/semantic/pets.yaml, run with keep_maps: true), PETS is the folder it reads; the
+sweep is the recorded one. Without arguments only the sweep is drawn.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import matplotlib.pyplot as plt
 from PIL import Image
 
 from karat.datasets.segmentation import Folder
+from karat.protocols.paper import RECORDED
 from karat.protocols.semantic import gallery
 from karat.protocols.semantic.configuration import choose_configuration, curves
 from karat.protocols.semantic.sweep import SemanticSweep
@@ -64,13 +66,15 @@ def shorten(path: Path) -> None:
 
 
 def main() -> None:
+    sweep(load_run(RECORDED / "semantic_sweep"))
+    if len(sys.argv) == 1:
+        return
     runs, pets = (Path(argument) for argument in sys.argv[1:3])
     path = gallery(
         load_run(runs / "semantic-pets"), Folder(str(pets), images="original"), HERE / "semantic.png",
         model="efficientnet-lite0", explainer="cam/gradcam", columns=4,
     )  # fmt: skip
     shorten(path)
-    sweep(load_run(runs / "semantic-pets-sweep"))
 
 
 if __name__ == "__main__":

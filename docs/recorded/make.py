@@ -5,6 +5,7 @@
     python docs/recorded/make.py src/karat/recorded/compass runs/compass-full --anew
     python docs/recorded/make.py src/karat/recorded/lora runs/compass-lora --bare
     python docs/recorded/make.py src/karat/recorded/photographs runs/compass-photographs
+    python docs/recorded/make.py src/karat/recorded/semantic  # no runs: the record's claims judged anew
 
 Values are kept as they are; those of a metric with very many are rounded to three decimals, or two. Rows of scores that
 an explainer never has are left out. Findings are those of the run, computed from all its rows; several runs are
@@ -22,6 +23,7 @@ from typing import Any
 
 import pandas as pd
 
+from karat.kernel.finding import Finding
 from karat.protocols.paper import protocol_of
 from karat.results.details import Details
 from karat.results.facts import PARTS
@@ -34,6 +36,7 @@ DETAILS = {
     "synergy": ("f_syn", "sii"),
     "pixel": ("dominant",),
     "semantic": ("sss", "correct"),
+    "semantic-sweep": ("sss",),
     "compass": ("compass/direction_error", "centre_advantage", "turn_penalty"),
 }  # what `karat paper` needs beside the scores
 MANY = 20_000  # values of one metric: three decimals
@@ -82,11 +85,14 @@ class Rounded(Run):
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out")
-    parser.add_argument("runs", nargs="+")
+    parser.add_argument("runs", nargs="*", help="without any, claims are judged anew from the record itself")
     parser.add_argument("--rows", default="", help="a pandas query: which rows to keep")
     parser.add_argument("--anew", action="store_true", help="conclude anew, by the code of today")
     parser.add_argument("--bare", action="store_true", help="without details: what rows alone show")
     asked = parser.parse_args()
+    if not asked.runs:
+        _judge(load_run(asked.out), Store(asked.out))
+        return
     runs = [load_run(name) for name in asked.runs]
     whole = Joined.of(runs)
     name = " + ".join(run.manifest["name"] for run in runs)
@@ -112,9 +118,24 @@ def _as_one(runs: list[Run], store: Store, name: str) -> None:
 
 def _conclude(whole: Run, store: Store) -> None:
     """What the runs show together."""
-    protocol = protocol_of(whole)
-    beside = protocol.paper(whole).findings(f"Beside paper {protocol.card.paper}")
-    store.write_json("findings.json", [finding.plain() for finding in (*protocol.findings(whole), *beside)])
+    concluded = (*protocol_of(whole).findings(whole), *_beside(whole))
+    store.write_json("findings.json", [finding.plain() for finding in concluded])
+
+
+def _judge(kept: Run, store: Store) -> None:
+    """The claims by the code of today; other findings, which may rest on details that a record leaves out, stay."""
+    beside = _beside(kept)
+    rest = [finding for finding in kept.findings() if finding.section != beside[0].section]
+    store.write_json("findings.json", [finding.plain() for finding in (*rest, *beside)])
+    print(f"{beside[0].sentences[0]} {len(rest)} other findings stay in {store.root}")
+
+
+def _beside(run: Run) -> list[Finding]:
+    protocol = protocol_of(run)
+    if not protocol.card.paper:
+        return []
+    beside: list[Finding] = protocol.paper(run).findings(f"Beside paper {protocol.card.paper}")
+    return beside
 
 
 if __name__ == "__main__":

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from pixel_run import CAM, GRADIENT, RISE, HandMade
 
+from karat.protocols.common.judge import samples_wanted
 from karat.protocols.pixel.analysis import Scored
-from karat.protocols.pixel.claims import Judged, Kind, _against_all, _precise, together
+from karat.protocols.pixel.claims import Judged, Kind, _against_all, _images, _misses, _precise, _same_areas, together
 from karat.statistics import Estimate
 
 
@@ -51,3 +52,44 @@ def test_well_is_a_fifth_of_the_ceiling(best, verdict):
     judged = _precise(Scored(run), "m")
     assert judged.verdict == verdict
     assert "of the ceiling" in judged.ours
+
+
+def test_what_is_not_told_says_how_many_images_would_tell():
+    kind = Kind("three", (), None, None)
+    judged = {
+        "a": Judged("cannot tell", "", "because", "about 60 images"),
+        "b": Judged("agree", "", "because", "about 9 images"),
+    }
+    [claim] = kind.claim("it holds", "somewhere", "-", judged)
+    assert claim.because.endswith("; needs a: about 60 images")
+    [told] = kind.claim("it holds", "somewhere", "-", {"b": judged["b"]})
+    assert "needs" not in told.because
+
+
+def test_a_second_configuration_of_a_method_is_no_second_row_of_the_paper():
+    """Two of three rows of the paper miss; captum's versions of two that hit must not turn the majority round."""
+    captum = {f"elsewhere/captum(method={name})": name for name in ("GuidedBackprop", "Deconvolution")}
+    hits = {GRADIENT: 0.01, CAM: 0.01, RISE: 0.99, **dict.fromkeys(captum, 0.99)}
+    facts = {label: {"name": "elsewhere/captum", "method": name, "is_control": False} for label, name in captum.items()}
+    scored = Scored(HandMade({"weighted_iou": dict.fromkeys(hits, 0.1), "hit": hits}, explainers=facts))
+    judged = _misses(scored, "m")
+    assert judged.verdict == "agree"
+    assert judged.ours == "2 of 3 below half for sure, 1 above"
+    assert len(scored.methods("m", "weighted_iou")) == 5
+
+
+@pytest.mark.parametrize(("shift", "verdict"), [(0.0, "agree"), (1e-5, "cannot tell"), (0.1, "disagree")])
+def test_areas_are_the_same_to_three_decimals_or_not(shift, verdict):
+    """Areas that differ, by less than is printed, are neither one method nor two."""
+    labels = ("gradient/deeplift", "gradient/input_x_gradient")
+    run = HandMade({metric: dict.fromkeys(labels, 0.4) for metric in ("deletion", "addition")})
+    run.frame["value"] = 0.4 + shift * (run.frame["explainer"] == labels[1])
+    judged = _same_areas(Scored(run), "m", ("DeepLift", "IxG"), None, "everywhere")
+    assert judged.verdict == verdict
+    assert judged.ours.startswith("Del 0.400 and 0.")
+
+
+@pytest.mark.parametrize(("spread", "needs"), [(0.3, "about "), (0.0, "more images than can be said")])
+def test_images_wanted(spread, needs):
+    gap = Estimate(0.05 if spread else 0.0, 0.05, -0.05, 0.15, 20, 0)
+    assert _images(samples_wanted(gap)).startswith(needs)

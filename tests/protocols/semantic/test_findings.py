@@ -18,7 +18,14 @@ from karat.kernel.spec import Spec
 from karat.protocols.common.published import load
 from karat.protocols.paper import paper
 from karat.protocols.semantic import export, gallery
-from karat.protocols.semantic.analysis import class_bias, least_that_can_differ, per_class, per_image, predictions
+from karat.protocols.semantic.analysis import (
+    class_bias,
+    least_that_can_differ,
+    per_class,
+    per_image,
+    predictions,
+    relations,
+)
 from karat.protocols.semantic.claims import (
     METHODS,
     OUT_OF_DOMAIN,
@@ -163,9 +170,11 @@ def test_a_limit_counts_images_however_often_each_is_asked_about(tmp_path: Path)
 
 
 def test_the_choice_is_the_clearest_that_covers_enough() -> None:
-    def row(explainer: str, threshold: float, separation: float, coverage: float, model: str = "m") -> dict[str, Any]:
+    def row(
+        explainer: str, threshold: float, separation: float, coverage: float, model: str = "m", signed: bool = False
+    ) -> dict[str, Any]:
         return {"model": model, "dataset": "d", "explainer": explainer, "mode": "soft", "threshold": threshold,
-                "separation": separation, "coverage": coverage,
+                "separation": separation, "coverage": coverage, "signed": signed, "predictions": 48,
                 "is_control": explainer == "control/center"}  # fmt: skip
 
     table = pd.DataFrame([row("a", 0.1, 1.0, 1.0), row("a", 0.5, 3.0, 0.5), row("b", 0.2, 2.0, 0.97),
@@ -179,6 +188,21 @@ def test_the_choice_is_the_clearest_that_covers_enough() -> None:
     assert both.explainer == "a"
     assert choose_configuration(table, 0.999) is not None
     assert choose_configuration(table[table["coverage"] < 0.99], 0.999) is None
+
+
+def test_a_signed_layer_is_chosen_only_where_there_is_no_other_and_near_ones_are_named() -> None:
+    def row(explainer: str, separation: float, signed: bool = False) -> dict[str, Any]:
+        return {"model": "m", "dataset": "d", "explainer": explainer, "mode": "soft", "threshold": 0.5,
+                "separation": separation, "coverage": 1.0, "signed": signed, "predictions": 48,
+                "is_control": False}  # fmt: skip
+
+    table = pd.DataFrame([row("signed", 3.0, signed=True), row("first", 2.0), row("near", 1.8), row("far", 1.0)])
+    chosen = choose_configuration(table, 0.95)
+    assert chosen is not None
+    assert (chosen.explainer, chosen.as_good, chosen.barred) == ("first", ("near",), ("signed",))
+    alone = choose_configuration(table[table["signed"]], 0.95)
+    assert alone is not None
+    assert (alone.explainer, alone.barred) == ("signed", ())
 
 
 def test_other_configurations_are_not_compared(done: Run, tmp_path: Path) -> None:
@@ -206,10 +230,18 @@ def test_published_tables() -> None:
 
 
 def test_the_papers_own_falsification_test_does_not_hold_under_every_method() -> None:
-    nothing = pd.DataFrame(columns=["model", "method", "image", "sss"])
+    nothing = pd.DataFrame(columns=["model", "dataset", "explainer", "method", "image", "sss"])
     claim = Order("Table 3", OUT_OF_DOMAIN, 1, "", "", groups=True).judge(nothing)
     assert claim.verdict == "cannot tell"
     assert claim.published.startswith("holds on average under 5 of 7 methods")
+
+
+def per_image_of(model: str, explainer: str, sss: Any, dataset: str = "d") -> pd.DataFrame:
+    method = explainer.partition("(")[0]
+    return pd.DataFrame(
+        {"model": model, "dataset": dataset, "explainer": explainer, "method": method, "image": range(len(sss)),
+         "sss": sss}
+    )  # fmt: skip
 
 
 def test_claims_are_judged_by_intervals(done: Run) -> None:
@@ -217,12 +249,7 @@ def test_claims_are_judged_by_intervals(done: Run) -> None:
 
     def images(shift: float) -> pd.DataFrame:
         parts = [("deit-base", 0.5 + shift), ("deit-tiny", 0.5), ("deit-small", 0.5)]
-        return pd.concat(
-            pd.DataFrame(
-                {"model": m, "method": "attention/gar", "image": range(40), "sss": v + noise * (m == "deit-base")}
-            )
-            for m, v in parts
-        )
+        return pd.concat(per_image_of(m, "attention/gar", v + noise * (m == "deit-base")) for m, v in parts)
 
     def verdict(shift: float) -> str:
         rivals = ("deit-tiny", "deit-small")
@@ -254,6 +281,12 @@ def test_detection_coverage_is_judged_by_its_interval() -> None:
     nothing = pd.DataFrame({"model": ["x"], "dataset": ["d"], "image": [0], "own_confidence": [0.5]})
     assert coverage(nothing, ("fcos",), 0.04).verdict == "cannot tell"
     assert verdict(10, 10) == "cannot tell"  # ten of ten may be 70 %
+    two = [pd.DataFrame({"model": "fcos", "dataset": name, "image": range(900), "own_confidence": sure})
+           for name, sure in (("a", 0.01), ("b", 0.5))]  # fmt: skip
+    claim = coverage(pd.concat(two), ("fcos",), 0.04)
+    assert claim.verdict == "disagree"  # on one of two datasets it finds nothing
+    assert "fcos on a 0.000" in claim.ours
+    assert "fcos on b 1.000" in claim.ours
 
 
 def test_the_widest_spread_is_told_from_the_next() -> None:
@@ -262,10 +295,7 @@ def test_the_widest_spread_is_told_from_the_next() -> None:
     def verdict(rollout: float, gar: float) -> str:
         parts = {("attention/rollout", "deit-tiny"): 0.3, ("attention/rollout", "deit-base"): 0.3 + rollout,
                  ("attention/gar", "deit-tiny"): 0.3, ("attention/gar", "deit-base"): 0.3 + gar}  # fmt: skip
-        frames = [
-            pd.DataFrame({"model": m, "method": e, "image": range(40), "sss": v + np.roll(noise, k)})
-            for k, ((e, m), v) in enumerate(parts.items())
-        ]
+        frames = [per_image_of(m, e, v + np.roll(noise, k)) for k, ((e, m), v) in enumerate(parts.items())]
         return widest(pd.concat(frames)).verdict
 
     assert verdict(0.3, 0.1) == "agree"
@@ -276,10 +306,7 @@ def test_the_widest_spread_is_told_from_the_next() -> None:
 def detectors(means: dict[str, float], noise: float = 0.01) -> pd.DataFrame:
     """SSS of detectors under one method, forty images."""
     rng = np.random.default_rng(0)
-    return pd.concat(
-        pd.DataFrame({"model": m, "method": "cam/gradcam", "image": range(40), "sss": v + rng.normal(0, noise, 40)})
-        for m, v in means.items()
-    )
+    return pd.concat(per_image_of(m, "cam/gradcam", v + rng.normal(0, noise, 40)) for m, v in means.items())
 
 
 LOWEST = Order("Table 2", ("ssd300",), -1, "", "")
@@ -322,7 +349,7 @@ def test_an_untold_claim_says_which_weights_and_data_it_needs() -> None:
 def rows_of(n: int = 60, **columns: Any) -> pd.DataFrame:
     return pd.DataFrame(
         {"model": "m", "dataset": "d", "explainer": "cam/gradcam", "method": "cam/gradcam", "is_control": False,
-         "sample": [f"s{i}" for i in range(n)], "image": [f"i{i}" for i in range(n)], **columns}
+         "sample": [f"s{i}" for i in range(n)], "image": [f"i{i}" for i in range(n)], "outside": 0.5, **columns}
     )  # fmt: skip
 
 
@@ -334,6 +361,57 @@ def test_strong_dependence_on_the_method_can_be_refuted() -> None:
         return methods_differ(pd.concat([one, two])).verdict
 
     assert (verdict(0.2), verdict(0.01), verdict(0.051)) == ("agree", "disagree", "cannot tell")
+
+
+def test_a_gap_that_one_method_makes_alone_is_no_dependence_on_the_method() -> None:
+    noise = np.random.default_rng(0).normal(0, 0.01, 60)
+
+    def verdict(*means: float) -> str:
+        frames = [
+            rows_of(sss=mean + np.roll(noise, k), explainer=f"cam/{k}", method=f"cam/{k}")
+            for k, mean in enumerate(means)
+        ]
+        return methods_differ(pd.concat(frames)).verdict
+
+    assert verdict(0.1, 0.11, 0.12, 0.5) == "cannot tell"
+    assert verdict(0.1, 0.3, 0.5, 0.51) == "agree"
+    assert verdict(0.1, 0.11, 0.12, 0.13) == "disagree"
+
+
+def test_models_that_differ_leave_the_dependence_on_the_method_open() -> None:
+    noise = np.random.default_rng(0).normal(0, 0.01, 60)
+    frames = [
+        rows_of(sss=mean + np.roll(noise, k), explainer=f"cam/{k}", model=model)
+        for model, means in {"strong": (0.1, 0.3, 0.5), "flat": (0.1, 0.1, 0.1)}.items()
+        for k, mean in enumerate(means)
+    ]
+    claim = methods_differ(pd.concat(frames))
+    assert claim.verdict == "cannot tell"
+    assert "1 of 2 models and datasets for, 1 against, 0 open" in claim.because
+
+
+def test_a_relation_that_the_size_of_the_object_makes_is_told_with_size_allowed_for() -> None:
+    rng = np.random.default_rng(0)
+    outside = rng.random(500)
+    rows = rows_of(500, outside=outside, confidence=1 - outside + rng.normal(0, 0.2, 500),
+                   sss=outside + rng.normal(0, 0.2, 500))  # fmt: skip
+    [relation] = relations(rows, "confidence")
+    assert relation.rho.high < -0.4
+    assert abs(relation.allowing_for_size) < 0.1
+    assert "cam/gradcam -0.0" in orthogonal(rows).because
+
+
+def test_configurations_of_one_method_and_datasets_are_not_pooled(done: Run) -> None:
+    """Two layers of one CAM, one of which has the order turned round, are two verdicts and not one mean."""
+    names = [str(row[0]) for row in load("semantic").tables["Table 2"].rows]
+    means = {name: 0.5 for name in names} | {"ssd300": 0.3}
+    usual = detectors(means)
+    turned = detectors({name: 1 - mean for name, mean in means.items()}).assign(explainer="cam/gradcam(layer=x)")
+    claim = LOWEST.judge(pd.concat([usual, turned]))
+    assert claim.verdict == "cannot tell"
+    assert claim.because == "holds under 1 of 2 methods, fails under 1"
+    twice = pd.concat([usual, usual.assign(dataset="another")])  # the same images again: no more is known
+    assert LOWEST.judge(twice).ours == LOWEST.judge(usual).ours
 
 
 def test_orthogonality_is_refuted_by_a_relation_of_any_size_above_the_bar() -> None:
@@ -360,6 +438,36 @@ def test_a_kind_of_prediction_occurs_where_its_share_is_surely_above_one_in_a_hu
     assert (verdict(20, 60), verdict(1, 60), verdict(0, 1000)) == ("agree", "cannot tell", "disagree")
 
 
+def test_a_kind_that_a_map_blind_to_the_model_has_as_often_does_not_tell_of_the_model() -> None:
+    kind = ("correct", "confident", "spurious")
+
+    def verdict(spurious: int, blind: int, n: int = 100) -> str:
+        place = np.arange(n)
+        facts = {"correct": 1.0, "own_confidence": 0.9}
+        method = rows_of(n, sss=np.where(place < spurious, 0.9, 0.1), **facts)
+        control = rows_of(n, sss=np.where(place < blind, 0.9, 0.1), **facts).assign(
+            explainer="control/center", method="control/center", is_control=True
+        )
+        return occurs(pd.concat([method, control]), kind, "truth", "", "").verdict
+
+    assert verdict(40, 5) == "agree"
+    assert verdict(40, 40) == "cannot tell"
+    assert verdict(5, 40) == "cannot tell"
+    assert verdict(0, 0, n=1000) == "disagree"
+
+
+def test_a_kind_that_occurs_under_a_minority_of_the_methods_is_not_told() -> None:
+    kind = ("correct", "confident", "spurious")
+    frames = [
+        rows_of(200, sss=np.where(np.arange(200) < spurious, 0.9, 0.1), correct=1.0, own_confidence=0.9,
+                explainer=f"cam/{k}")
+        for k, spurious in enumerate((80, 2, 2))
+    ]  # fmt: skip
+    claim = occurs(pd.concat(frames), kind, "truth", "", "")
+    assert claim.verdict == "cannot tell"
+    assert "surely so under 1 of 3" in claim.because
+
+
 def test_wrong_predictions_are_not_judged_by_explanations_of_the_true_class() -> None:
     kind = ("incorrect", "unsure", "spurious")
     rows = rows_of(60, sss=0.9, correct=0.0, own_confidence=0.2)
@@ -376,7 +484,7 @@ def test_a_class_that_differs_is_found_among_three_hundred_and_small_ones_are_na
     labels = np.repeat([f"class{k}" for k in range(300)], sizes)
     n = len(labels)
     gain = rng.normal(0.5, 0.05, n) - 0.4 * (labels == "class7")
-    rows = rows_of(n, sss=0.3, gain=gain, label=labels)
+    rows = rows_of(n, sss=0.3 + 0.4 * (labels == "class7"), gain=gain, label=labels)
     bias = class_bias(rows)
     assert bias.classes.loc[bias.classes["p"] < 0.05, "label"].tolist() == ["class7"]
     assert len(bias.classes) == 290
@@ -385,7 +493,12 @@ def test_a_class_that_differs_is_found_among_three_hundred_and_small_ones_are_na
     assert claim.verdict == "agree"
     assert "10 classes have fewer than the 14 images it takes" in claim.because
     assert "class7" in claim.ours
-    assert "m · cam/gradcam" in claim.ours  # one class may differ under several models
+    assert "m · cam/gradcam" in claim.because  # one class may differ under several models
+    merely = classes_differ(rows_of(n, sss=0.3, gain=gain, label=labels))  # worse than others, yet on the object
+    assert merely.verdict == "cannot tell"
+    assert merely.ours == "1 of 290 classes differ from the mean of their model"
+    nowhere = classes_differ(rows_of(n, sss=0.7, gain=gain, label=labels))  # no class is looked at in the right place
+    assert nowhere.verdict == "cannot tell"
     none = rows_of(n, sss=0.3, gain=rng.normal(0.5, 0.05, n), label=labels)
     assert classes_differ(none).verdict == "cannot tell"
 

@@ -35,11 +35,16 @@ class Facts:
     accuracy: dict[str, float] = field(default_factory=dict)
 
 
-def save_network(module: nn.Module, facts: Facts, path: Path) -> Path:
+def save_network(module: nn.Module, facts: Facts, path: Path, half: bool = False) -> Path:
+    """`half` rounds what was learned to 16 bits; statistics of batch norm, which may be tiny or huge, stay whole."""
     from safetensors.torch import save_file
 
     path.parent.mkdir(parents=True, exist_ok=True)
-    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in module.state_dict().items()}
+    learned = {name for name, _ in module.named_parameters()} if half else set()
+    tensors = {
+        name: (tensor.half() if name in learned else tensor).detach().cpu().contiguous()
+        for name, tensor in module.state_dict().items()
+    }
     save_file(tensors, path, metadata={"format": "pt", _KEY: json.dumps(asdict(facts), sort_keys=True)})
     return path
 

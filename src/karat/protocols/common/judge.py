@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import stdtr
 
 from karat.kernel.claim import Agreement
-from karat.statistics import Estimate, adjust
+from karat.statistics import Estimate, adjust, samples_to_separate
 
 CANNOT_TELL: Agreement = "cannot tell"
 
@@ -92,6 +92,19 @@ def one_sided(estimate: Estimate, bound: float = 0.0) -> tuple[float, float]:
         return float(distance <= 0), float(distance >= 0)
     above = float(stdtr(estimate.n - 1, -distance / estimate.se))
     return above, 1.0 - above
+
+
+def samples_wanted(estimate: Estimate, bound: float = 0.0) -> int | None:
+    """How many samples would tell a value like this one from a bound (80 % power at the 5 % level), more than there
+    are; None where no number would, or nothing is known of the spread.
+
+    >>> samples_wanted(Estimate(0.1, 0.1, -0.1, 0.3, 20, 0)), samples_wanted(Estimate(0.0, 0.1, -0.2, 0.2, 20, 0))
+    (159, None)
+    """
+    if not (np.isfinite(estimate.value) and np.isfinite(estimate.se)) or estimate.n < 2:
+        return None
+    wanted = samples_to_separate(estimate.value - bound, estimate.se * estimate.n**0.5)
+    return None if wanted is None else max(wanted, estimate.n + 1)
 
 
 def all_hold(p_for: Sequence[float], p_against: Sequence[float], level: float = 0.05) -> Family:

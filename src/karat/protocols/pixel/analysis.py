@@ -193,6 +193,10 @@ class Scored:
         means = self.means(model, metric)
         return [one for one in self.explainers(model) if not one.is_control and one.label in means]
 
+    def as_published(self, model: str, metric: Metric) -> list[Explained]:
+        """Those of `methods` that the paper has, in its own configuration: each row of its tables once."""
+        return [one for one in self.methods(model, metric) if one.paper is not None and one.variant is None]
+
     def truth(self, model: str) -> str | None:
         """The label of the truth among the explainers."""
         return next((one.label for one in self.explainers(model) if one.is_truth), None)

@@ -14,7 +14,7 @@ import numpy as np
 
 from karat.kernel.claim import Agreement, Claim, Comparison
 from karat.kernel.typing import Scalar
-from karat.protocols.common.judge import CANNOT_TELL, Family, above, all_hold, below, one_sided, within
+from karat.protocols.common.judge import CANNOT_TELL, Family, above, all_hold, below, one_sided, samples_wanted, within
 from karat.protocols.common.published import load
 from karat.protocols.common.words import interval
 from karat.protocols.pixel.analysis import SINGLE, Explained, Metric, Network, Scored
@@ -43,11 +43,12 @@ _FIRST: tuple[tuple[Metric, str, float], ...] = (
 
 @dataclass(frozen=True)
 class Judged:
-    """What one model says to a claim."""
+    """What one model says to a claim, and what it would take to tell where it does not."""
 
     verdict: Agreement
     ours: str
     because: str
+    needs: str = ""
 
 
 @dataclass(frozen=True)
@@ -80,6 +81,10 @@ class Kind:
         if not alone:
             counts = [sum(one.verdict == v for one in known.values()) for v in ("agree", "disagree", CANNOT_TELL)]
             because = f"{counts[0]} models for, {counts[1]} against, {counts[2]} open; {because}"
+        if verdict == CANNOT_TELL:
+            needs = {k: one.needs for k, one in known.items() if one.verdict == CANNOT_TELL and one.needs}
+            if needs:
+                because += "; needs " + "; ".join(each if alone else f"{k}: {each}" for k, each in needs.items())
         yield Claim(f"{self.name}: {text}", where, published, ours, verdict, because)
 
 
@@ -92,6 +97,14 @@ def together(verdicts: Sequence[Agreement]) -> Agreement:
         return "agree"
     against = sum(one == "disagree" for one in verdicts)
     return "disagree" if 2 * against > len(verdicts) and "agree" not in verdicts else CANNOT_TELL
+
+
+def _images(*wanted: int | None) -> str:
+    """In words, how many images would tell: as many as the hardest of several asks for."""
+    known = [n for n in wanted if n is not None]
+    if len(known) < len(wanted) or not known:
+        return "more images than can be said: there is no difference to be seen"
+    return f"about {max(known):,} images that the shortcut decides, if it is as it seems"
 
 
 def compare(run: Run) -> Comparison:
@@ -149,7 +162,10 @@ def _untouched(scored: Scored, kind: Kind) -> Iterator[Claim]:
         one = scored.accuracy(model.label)
         because = f"the shortcut changes accuracy by {interval(one.gain)}; within ±{UNTOUCHED} it counts as unnoticed"
         ours = f"{one.clean:.1%} clean, {one.perturbed:.1%} perturbed"
-        judged[model.label] = Judged(within(one.gain, UNTOUCHED), ours, because)
+        room = UNTOUCHED if one.gain.value > 0 else -UNTOUCHED
+        judged[model.label] = Judged(
+            within(one.gain, UNTOUCHED), ours, because, _images(samples_wanted(one.gain, room)).split(" that")[0]
+        )
     text = "trained on clean images, it does not notice the shortcut"
     yield from kind.claim(text, "Table 2", _accuracy_printed(scored, kind, "Table 2"), judged)
 
@@ -167,7 +183,9 @@ def _truth(scored: Scored, kind: Kind) -> Iterator[Claim]:
             family = _against_all(list(gaps.values()), sign)
             mean, next_ = scored.mean(model, metric, truth), scored.mean(model, metric, nearest.label)
             ours = f"{interval(mean)}; next {nearest.short} {interval(next_)}"
-            fastest[model] = Judged(family.verdict, ours, f"{family.counts} orders")
+            fastest[model] = Judged(
+                family.verdict, ours, f"{family.counts} orders", _images(samples_wanted(gaps[nearest]))
+            )
         published = f"Ours {printed['Ours']} ({kind.column})" if printed else "-"
         yield from kind.claim(f"the truth's {metric} area is the {word} of all", "Table 3", published, fastest)
         for name, row, why in (
@@ -180,7 +198,8 @@ def _truth(scored: Scored, kind: Kind) -> Iterator[Claim]:
                 other = next((one for one in gaps if one.name == name), None)
                 if other is not None:
                     verdict = above(gaps[other]) if sign > 0 else below(gaps[other])
-                    beaten[model] = Judged(verdict, interval(gaps[other]), f"{row} minus truth")
+                    needs = _images(samples_wanted(gaps[other]))
+                    beaten[model] = Judged(verdict, interval(gaps[other]), f"{row} minus truth", needs)
             published = f"{printed['Ours']} against {printed[row]} ({kind.column})" if printed else "-"
             yield from kind.claim(f"the truth beats {row} in {metric} ({why})", "section 4.3", published, beaten)
 
@@ -217,11 +236,16 @@ def _explainers(scored: Scored, kind: Kind) -> Iterator[Claim]:
 
 
 def _misses(scored: Scored, model: str) -> Judged:
-    hits = [scored.mean(model, "hit", one.label) for one in scored.methods(model, "weighted_iou")]
+    hits = [scored.mean(model, "hit", one.label) for one in scored.as_published(model, "weighted_iou")]
     low, high = sum(one.high < 0.5 for one in hits), sum(one.low > 0.5 for one in hits)
     half = len(hits) / 2
     verdict: Agreement = "agree" if low > half else "disagree" if high >= half else CANNOT_TELL
-    return Judged(verdict, f"{low} of {len(hits)} below half for sure, {high} above", "counted by intervals")
+    ours = f"{low} of {len(hits)} below half for sure, {high} above"
+    below_half = [one for one in hits if one.value < 0.5]
+    most = below_half if len(below_half) > half else [one for one in hits if one.value >= 0.5]
+    wanted = sorted(n for one in most if (n := samples_wanted(one, 0.5)) is not None)
+    enough = wanted[int(half)] if len(wanted) > half else None  # with so many images, more than half are surely told
+    return Judged(verdict, ours, "counted by intervals, the paper's configurations alone", _images(enough))
 
 
 def _precise(scored: Scored, model: str) -> Judged:
@@ -242,11 +266,12 @@ def _precise(scored: Scored, model: str) -> Judged:
     best = max(shares, key=lambda one: np.nan_to_num(shares[one].value, nan=-1.0))
     raw = scored.mean(model, "weighted_iou", best.label)
     ours = f"best {best.short} {interval(raw)}" + (f", {interval(shares[best], 2)} of the ceiling" if scaled else "")
-    return Judged(verdict, ours, f"well: more than {PRECISE:g} of the ceiling{'' if scaled else ' (not known: of 1)'}")
+    because = f"well: more than {PRECISE:g} of the ceiling{'' if scaled else ' (not known: of 1)'}"
+    return Judged(verdict, ours, because, _images(samples_wanted(shares[best], PRECISE)))
 
 
 def _best(scored: Scored, model: str, name: str) -> Judged | None:
-    methods = scored.methods(model, "weighted_iou")
+    methods = scored.as_published(model, "weighted_iou")
     mine = next((one for one in methods if one.name == name), None)
     if mine is None:
         return None
@@ -255,11 +280,11 @@ def _best(scored: Scored, model: str, name: str) -> Judged | None:
     rival = min(gaps, key=lambda one: gaps[one].value)
     family = _against_all(list(gaps.values()), 1.0)
     ours = f"{interval(scored.mean(model, 'weighted_iou', mine.label))}; minus {rival.short}: {interval(gaps[rival])}"
-    return Judged(family.verdict, ours, f"{family.counts} rivals")
+    return Judged(family.verdict, ours, f"{family.counts} rivals", _images(samples_wanted(gaps[rival])))
 
 
 def _same_order(scored: Scored, model: str, printed: Mapping[str, float]) -> Judged | None:
-    methods = [one for one in scored.methods(model, "weighted_iou") if one.paper in printed and one.variant is None]
+    methods = [one for one in scored.as_published(model, "weighted_iou") if one.paper in printed]
     if len(methods) < 4:
         return None
     means = scored.means(model, "weighted_iou")
@@ -268,7 +293,8 @@ def _same_order(scored: Scored, model: str, printed: Mapping[str, float]) -> Jud
     if tau.value < SAME_ORDER and (tau.p < LEVEL or tau.value < 0):
         verdict = "disagree"
     ours = f"tau {tau.value:.2f}, p {tau.p:.3f}, {len(methods)} explainers"
-    return Judged(verdict, ours, f"the same order: tau at least {SAME_ORDER:g} (nine of ten pairs alike), p below 0.05")
+    because = f"the same order: tau at least {SAME_ORDER:g} (nine of ten pairs alike), p below 0.05"
+    return Judged(verdict, ours, because, f"more explainers: {len(methods)} do not tell this tau from 0")
 
 
 def _protocols(scored: Scored, kind: Kind) -> Iterator[Claim]:
@@ -286,7 +312,7 @@ def _protocols(scored: Scored, kind: Kind) -> Iterator[Claim]:
 
 def _placed(scored: Scored, model: str, metric: Metric, sign: float) -> Judged | None:
     """Grad-CAM against the other four of table 5."""
-    compared = [one for one in scored.methods(model, metric) if one.paper in COMPARED and one.variant is None]
+    compared = [one for one in scored.as_published(model, metric) if one.paper in COMPARED]
     cam = next((one for one in compared if one.name == "cam/gradcam"), None)
     if cam is None or len(compared) < 3:
         return None
@@ -294,7 +320,7 @@ def _placed(scored: Scored, model: str, metric: Metric, sign: float) -> Judged |
     nearest = min(gaps, key=lambda one: sign * gaps[one].value)
     family = _against_all(list(gaps.values()), sign)
     ours = f"Grad-CAM minus {nearest.short}: {interval(gaps[nearest])}"
-    return Judged(family.verdict, ours, f"{family.counts} of the others run")
+    return Judged(family.verdict, ours, f"{family.counts} of the others run", _images(samples_wanted(gaps[nearest])))
 
 
 def _uniform_baseline(scored: Scored, model: str) -> Judged | None:
@@ -302,7 +328,8 @@ def _uniform_baseline(scored: Scored, model: str) -> Judged | None:
     if not {None, "uniform"} <= set(variants):
         return None
     gap = scored.difference(model, "sds", variants["uniform"], variants[None])
-    return Judged(above(gap), f"uniform minus zero: {interval(gap)}", "over the same images")
+    ours = f"uniform minus zero: {interval(gap)}"
+    return Judged(above(gap), ours, "over the same images", _images(samples_wanted(gap)))
 
 
 def _twins(scored: Scored, kind: Kind) -> Iterator[Claim]:
@@ -328,8 +355,12 @@ def _same_areas(scored: Scored, model: str, names: tuple[str, str], variant: str
         return None
     areas = [scored.wide(model, metric)[labels].dropna() for metric in ("deletion", "addition")]
     apart = float(np.mean([(table.iloc[:, 0] - table.iloc[:, 1]) != 0 for table in areas]))
-    ours = f"areas differ in {apart:.0%} of the images"
-    return Judged("agree" if apart == 0 else "disagree", ours, f"flagged: the paper has them equal {where}")
+    printed = [tuple(f"{mean:.3f}" for mean in table.mean()) for table in areas]
+    means = ", ".join(f"{verb} {one} and {other}" for verb, (one, other) in zip(("Del", "Add"), printed, strict=True))
+    same = all(one == other for one, other in printed)
+    verdict: Agreement = "agree" if apart == 0 else CANNOT_TELL if same else "disagree"
+    ours = f"{means}; areas differ in {apart:.0%} of the images"
+    return Judged(verdict, ours, f"flagged: the paper has them equal {where}", "more images: the means agree by chance")
 
 
 def _against_all(gaps: Sequence[Estimate], sign: float) -> Family:

@@ -118,8 +118,7 @@ def _protocols(scored: Scored, model: Network, table: Table) -> Finding | None:
 def _by_method(scored: Scored, model: Network, metric: Metric) -> dict[str, float]:
     """Means of the explainers that the paper has, each in the paper's own configuration."""
     means = scored.means(model.label, metric)
-    methods = scored.methods(model.label, metric)
-    return {str(one.paper): means[one.label] for one in methods if one.paper is not None and one.variant is None}
+    return {str(one.paper): means[one.label] for one in scored.as_published(model.label, metric)}
 
 
 def _on_the_grid() -> dict[str, float]:

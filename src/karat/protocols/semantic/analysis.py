@@ -30,7 +30,6 @@ SURE, SPURIOUS = 0.5, 0.5  # from here on a prediction counts as confident, an e
 LEVEL = 0.05
 _FEWEST_PREDICTIONS = 6  # that a correlation is made of
 _FEWEST_OF_CLASS = 3
-_PAIRS = 60
 _FACTS = {"name": "method", "is_control": "is_control"}  # facts of the explainer that rows carry, by our name
 
 Kind = tuple[str, str, str]
@@ -267,12 +266,48 @@ def quadrants(table: pd.DataFrame, confidence: float = 0.95) -> list[Share]:
     return shares
 
 
+def best_blind(table: pd.DataFrame) -> dict[tuple[str, str], str]:
+    """By model and dataset: the control that never saw the model and has the lowest SSS."""
+    blind = table[table["is_control"].astype(bool) & (table["method"] != ORACLE)]
+    means = blind.groupby(KEYS)["sss"].mean().dropna()
+    return {(str(model), str(dataset)): str(label) for model, dataset, label in means.groupby(KEYS[:2]).idxmin()}
+
+
+def excess(table: pd.DataFrame, share: Share, control: str, confidence: float = 0.95) -> Estimate:
+    """By how much a kind of prediction is more frequent under the method of a share than under a control, over the
+    predictions that both have."""
+    hits = {}
+    for label in (share.explainer, control):
+        rows = _of(table, (share.model, share.dataset, label))
+        of_kind = {name for kind, members in kinds(rows) if kind == share.kind for name in members["sample"]}
+        hits[label] = rows.set_index("sample").index.to_series().isin(of_kind).astype(float)
+    both = pd.DataFrame(hits).dropna()
+    images = _of(table, (share.model, share.dataset, control)).set_index("sample")["image"].reindex(both.index)
+    rng = generator(0, "\0".join((share.model, share.dataset, share.explainer, *share.kind)), "semantic/excess")
+    return paired_difference(both[share.explainer], both[control], rng=rng, clusters=images, confidence=confidence)
+
+
+def share_of_kind(table: pd.DataFrame, place: tuple[str, str, str], kind: Kind) -> float:
+    rows = _of(table, place)
+    return next(len(members) for name, members in kinds(rows) if name == kind) / max(len(rows), 1)
+
+
+def _of(table: pd.DataFrame, place: tuple[str, str, str]) -> pd.DataFrame:
+    """The predictions of one model on one dataset under one explainer that are known to be right or wrong."""
+    model, dataset, explainer = place
+    return known(table[(table["model"] == model) & (table["dataset"] == dataset) & (table["explainer"] == explainer)])
+
+
 @dataclass(frozen=True)
 class Relation:
+    """Spearman's rho of SSS with another score; `allowing_for_size` is the partial one, given the share of the image
+    outside the object, since large objects have a low SSS and are recognised more surely."""
+
     model: str
     dataset: str
     explainer: str
     rho: Estimate
+    allowing_for_size: float
     x: tuple[float, ...]
     sss: tuple[float, ...]
 
@@ -289,8 +324,24 @@ def relations(table: pd.DataFrame, column: str, correct: bool = False) -> list[R
     for keys, group in groups:
         rng = generator(0, "\0".join(map(str, keys)), f"semantic/{column}")
         rho = spearman(group["sss"], group[column], rng=rng, clusters=group["image"], confidence=level)
-        rows.append(Relation(*_place(keys), rho, tuple(group[column]), tuple(group["sss"])))
+        partial = partial_correlation(group, "sss", column, "outside")
+        rows.append(Relation(*_place(keys), rho, partial, tuple(group[column]), tuple(group["sss"])))
     return rows
+
+
+def partial_correlation(rows: pd.DataFrame, first: str, second: str, given: str) -> float:
+    """Rank correlation of two columns, a third being held fixed; NaN where one of them does not vary.
+
+    >>> rows = pd.DataFrame({"a": [1.0, 2.0, 3.0, 4.0], "b": [2.0, 1.0, 4.0, 3.0], "c": [1.0, 2.0, 4.0, 3.0]})
+    >>> round(partial_correlation(rows, "a", "b", "c"), 3), partial_correlation(rows.assign(c=1.0), "a", "b", "c")
+    (-0.111, nan)
+    """
+    ranks = rows[[first, second, given]].dropna().rank()
+    if len(ranks) < 4 or (ranks.nunique() < 2).any():
+        return float("nan")
+    r = ranks.corr().to_numpy()
+    left = (1 - r[0, 2] ** 2) * (1 - r[1, 2] ** 2)
+    return float((r[0, 1] - r[0, 2] * r[1, 2]) / np.sqrt(left)) if left > 0 else float("nan")
 
 
 # --- classes
@@ -356,7 +407,8 @@ def least_that_can_differ(sizes: np.ndarray[tuple[int], np.dtype[np.int64]], lev
 
 @dataclass(frozen=True)
 class Confused:
-    """Two classes that the model took for one another; `apart` if their intervals, at a level for all, are."""
+    """Two classes that the model took for one another; `apart` if their intervals, at a level for all, are. `images` is
+    how many the smaller one has."""
 
     model: str
     dataset: str
@@ -366,6 +418,7 @@ class Confused:
     times: int
     sss: float
     sss_of_other: float
+    images: int
     apart: bool
 
 
@@ -385,8 +438,9 @@ def confused_classes(table: pd.DataFrame) -> list[Confused]:
                 pairs.append(((model, dataset, str(explainer), a, b), times, one, two))
     level = 1 - LEVEL / max(1, len(pairs))
     rows = []
-    for place, times, one, two in pairs[:_PAIRS]:
+    for place, times, one, two in pairs:
         first_mean, second_mean = (mean(v, *place, side, level=level) for v, side in ((one, "a"), (two, "b")))
         apart = first_mean.low > second_mean.high or second_mean.low > first_mean.high
-        rows.append(Confused(*place, times, first_mean.value, second_mean.value, bool(apart)))
+        fewest = min(len(one), len(two))
+        rows.append(Confused(*place, times, first_mean.value, second_mean.value, fewest, bool(apart)))
     return rows

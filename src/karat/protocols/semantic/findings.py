@@ -275,6 +275,11 @@ def sweep_finding(table: pd.DataFrame, coverage: float) -> Finding:
             "RUN/chosen.yaml` holds it fixed.",
             "Scores under other configurations must not be compared with it.",
         )
+        sentences += (f"Its separation is {chosen.separation:.2f}, give or take {chosen.error:.2f}{_blind(table)}.",)
+        if chosen.as_good:
+            sentences += (f"Less than a standard error behind, at their best: {', '.join(chosen.as_good)}.",)
+        if chosen.barred:
+            sentences += (f"Not chosen, since they read a signed layer: {', '.join(chosen.barred)}.",)
     figures = tuple(
         Figure(f"{what} over thresholds, {mode}", "lines", "threshold", what, tuple(_lines(table, mode, column)))
         for column, what in (("SSS", "SSS"), ("separation", "separation from chance"))
@@ -291,6 +296,15 @@ def sweep_finding(table: pd.DataFrame, coverage: float) -> Finding:
         rows=table_rows(table),
         figures=figures,
     )
+
+
+def _blind(table: pd.DataFrame) -> str:
+    """The largest separation of a map that never saw the model."""
+    controls = table[table["is_control"].astype(bool)]
+    if controls["separation"].notna().sum() == 0:
+        return ""
+    means = controls.groupby(["explainer", "mode", "threshold"])["separation"].mean()
+    return f"; {means.idxmax()[0]}, which never saw the model, has up to {means.max():.2f}"
 
 
 def _lines(table: pd.DataFrame, mode: str, column: str) -> list[Series]:
