@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     AnyVLM = VLM | DiscoveredVLM
 DISCOVERED = "discovered"  # as `family`: find out
+_FOUND_OUT = "family:2"  # how: what was found out in an older way is not remembered
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -207,7 +208,7 @@ def remembered(path: str, hub_revision: str | None) -> Path | None:
     """Where what was found out about these weights is kept; None for weights that may change under their name."""
     if not Path(path).is_dir() and hub_revision is None:
         return None
-    held = weights_revision(path, hub_revision, "family:" + ("" if Path(path).is_dir() else path))
+    held = weights_revision(path, hub_revision, f"{_FOUND_OUT}:" + ("" if Path(path).is_dir() else path))
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return cache / "karat" / "families" / f"{hashlib.sha256(held.encode()).hexdigest()[:24]}.json"
 

@@ -149,13 +149,13 @@ def _batches(model: AnyVLM, samples: Sequence[Sample], answers: Sequence[str]) -
 
 
 def _other_sizes(model: AnyVLM, samples: Sequence[Sample], answers: Sequence[str]) -> str:
-    """The first sample beside a tall one, a small one and one with a longer question."""
+    """The first sample beside a tall one, a small one, and another of its own size with a longer question."""
     sample, answer = samples[0], answers[0]
     height, width = sample.size
     others = [
         _resized(sample, 2 * height, width),
         _resized(sample, -(-height * 3 // 4), -(-width * 3 // 4)),
-        replace(sample, text=f"{sample.text} {sample.text}"),
+        replace(sample, image=np.ascontiguousarray(sample.image[::-1, ::-1]), text=f"{sample.text} {sample.text}"),
     ]
     mixed = model.score([*others, sample], [answer] * (len(others) + 1))
     return _compared(mixed, [float(model.score([each], [answer])[0]) for each in (*others, sample)])
@@ -219,14 +219,15 @@ def _words(model: AnyVLM, samples: Sequence[Sample], answers: Sequence[str]) -> 
 
 
 def _cells(model: AnyVLM, samples: Sequence[Sample], answers: Sequence[str]) -> str:
-    """With the tower's attention silenced, tokens mix nothing: a change in one cell moves one token."""
+    """With the tower's attention silenced, and its convolutions left their own tiles, tokens mix nothing: a change in
+    one cell moves one token."""
     import torch
 
     inputs = model.encode([_native(model, samples[0])])
     view = model.view(inputs)
     grid, order = view.grid, list(view.order)
     resized = any(name.startswith("residue.") for name in inputs.other)
-    with torch.no_grad(), _without_attention(model):
+    with torch.no_grad(), _without_mixing(model):
         before = model.features(inputs)[0, order]
         for row, column in {(0, 0), (0, grid[1] - 1), (grid[0] - 1, 0), (grid[0] // 2, grid[1] // 2)}:
             pixels = inputs.pixels.clone()
@@ -247,12 +248,12 @@ def _cell(k: int, count: int, size: int) -> slice:
 
 
 @contextmanager
-def _without_attention(model: AnyVLM) -> Iterator[None]:
-    from karat.models.discovery.discover import silenced
+def _without_mixing(model: AnyVLM) -> Iterator[None]:
+    from karat.models.discovery.mixing import OwnTiles, silenced
     from karat.models.structure import attention_modules, submodule
 
     names = attention_modules(submodule(model.module, model.vision))
-    with silenced(model.module, [f"{model.vision}.{name}" for name in names]):
+    with silenced(model.module, [f"{model.vision}.{name}" for name in names]), OwnTiles():
         yield
 
 

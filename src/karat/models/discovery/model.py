@@ -56,16 +56,16 @@ class DiscoveredVLM(SpeakingVLM[Discovered]):
 
     @cached_property
     def lens(self) -> Lens:
-        return Lens(self.processing, self.family.lens, self.family.moving, self.family.along)
+        family = self.family
+        return Lens(self.processing, family.lens, family.moving, family.along, family.counting)
 
     @cached_property
     def forward(self) -> OwnForward:
         import inspect
 
-        found, takes = self.family, frozenset(inspect.signature(self.module.forward).parameters)
-        return OwnForward(
-            self.module, self.lens, self.neutral_token, found.padding, found.reuse, found.saying, found.start, takes
-        )
+        family, takes = self.family, frozenset(inspect.signature(self.module.forward).parameters)
+        ways = family.padding, family.reuse, family.saying, family.start
+        return OwnForward(self.module, self.lens, self.neutral_token, *ways, takes)
 
     @cached_property
     def layers(self) -> Mapping[str, str]:
@@ -176,7 +176,7 @@ class DiscoveredVLM(SpeakingVLM[Discovered]):
         if known is None:
             from karat.models.discovery.discover import measure
 
-            known = self._sightings[key_of(size)] = measure(self, inputs)[0]
+            known = self._sightings[key_of(size)] = measure(self, inputs, [])
         return known
 
     def by_sample(self, layer: str, recording: Tensor, inputs: Inputs) -> Tensor:
