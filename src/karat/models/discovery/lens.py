@@ -104,7 +104,9 @@ class Lens:
         kept = {name.removeprefix(IMAGE): tensor for name, tensor in other.items() if name.startswith(IMAGE)}
         for name in self.counting:
             step = other[STEP + name]
-            kept[name] = kept[name] + step * torch.arange(len(step), device=step.device).view(-1, *[1] * (step.ndim - 1))
+            kept[name] = kept[name] + step * torch.arange(len(step), device=step.device).view(
+                -1, *[1] * (step.ndim - 1)
+            )
         given = {name: _joined(tensor, axis.get(name, 0)) for name, tensor in kept.items()}
         if self.kind == "pixels":
             return given | {self.moving[0]: pixels}

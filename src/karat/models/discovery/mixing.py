@@ -49,7 +49,9 @@ class OwnTiles(TorchFunctionMode):
         return func(*args, **kwargs)
 
 
-def _own_tile(maps: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any, dilation: Any, n: int) -> Any:
+def _own_tile(
+    maps: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any, dilation: Any, n: int
+) -> Any:
     """The arguments of a convolution that leaves each output its own tile; its own where that is not defined."""
     as_it_is = maps, weight, bias, stride, padding, dilation, n
     steps, gaps = _pair(stride), _pair(dilation)

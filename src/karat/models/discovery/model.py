@@ -20,13 +20,10 @@ from karat.models.families.family import Size, View
 from karat.models.prompt import Encoded, Prompt
 from karat.models.torch_model import Inputs, Layout
 from karat.models.vlm_adapter import layer_roles
-from karat.models.vlm_speech import SpeakingVLM, checked_image, known_frames
+from karat.models.vlm_speech import ASKED_GRID, SpeakingVLM, checked_image, known_frames
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-
-ASKED_GRID = 7, 7  # of the image, where visual tokens make none: what is hidden and shown
 
 
 @dataclass(frozen=True, eq=False)
