@@ -91,6 +91,7 @@ class Type:
     video: str = ""
     template: bool = True
     tokens: Mapping[str, str] = field(default_factory=dict)
+    gain: float = 0.8  # of weights that are drawn: more, where much lies between an image and its tokens
     tweak: Callable[[Any], None] | None = None  # of the configuration, before the model is built
 
 
@@ -308,6 +309,7 @@ TYPES: dict[str, Type] = {
     "deepseek_vl": Type(processor={"num_image_tokens": 16}),
     "janus": Type(processor={"num_image_tokens": 16}),
     "fast_vlm": Type(
+        gain=1.2,
         processor_class="LlavaProcessor",
         image_class="CLIPImageProcessor",
         images={"size": {"height": 128, "width": 128}, "do_center_crop": False},
@@ -326,9 +328,9 @@ TYPES: dict[str, Type] = {
     "ovis2": Type(processor={"image_seq_length": 16}, images={"max_patches": 2}),
     "molmo2": Type(
         vision={
-            "image_default_input_size": [56, 56],
+            "image_default_input_size": [112, 112],
             "image_patch_size": 14,
-            "image_num_pos": 16,
+            "image_num_pos": 64,
             "num_hidden_layers": 2,
         },
         others={
@@ -342,9 +344,15 @@ TYPES: dict[str, Type] = {
                 "intermediate_size": 48,
             }
         },
-        images={"max_crops": 2, "overlap_margins": [1, 1], "pooling_size": [2, 2], "patch_size": 14},
+        images={
+            "size": {"height": 112, "width": 112},
+            "max_crops": 4,
+            "overlap_margins": [1, 1],
+            "pooling_size": [2, 2],
+            "patch_size": 14,
+        },
     ),
-    "minicpmv4_6": Type(vision={"insert_layer_id": 0}, images={"scale_resolution": 112, "max_slice_nums": 1}),
+    "minicpmv4_6": Type(config={"insert_layer_id": 0}, images={"scale_resolution": 224, "max_slice_nums": 1}),
     "got_ocr2": Type(
         images={"size": {"height": 256, "width": 256}},
         vision={
@@ -454,7 +462,7 @@ TYPES: dict[str, Type] = {
     "step3p7": Type(text={"sliding_window": 64}),
     "deepseek_vl_hybrid": Type(processor={"num_image_tokens": 16}, vision={"mlp_ratio": 2.0}),
     "minicpm_ocr": Type(images={"scale_resolution": 112, "max_slice_nums": 1}),
-    "minicpmv4_7": Type(vision={"insert_layer_id": 0}, images={"scale_resolution": 112, "max_slice_nums": 1}),
+    "minicpmv4_7": Type(config={"insert_layer_id": 0}, images={"scale_resolution": 224, "max_slice_nums": 1}),
     "granite4_vision": Type(),
     "git": Type(images=_CLIP, token="", template=False),
     "blip": Type(token="", template=False),
@@ -541,10 +549,10 @@ def make(kind: str, seed: int = 0) -> tuple[Any, Any]:
     torch.manual_seed(seed)
     name = MODELS[kind]
     module = getattr(transformers, name if isinstance(name, str) else name[0])(config)
-    return revived(module, processor), processor
+    return revived(module, processor, wanted.gain), processor
 
 
-def revived(module: Any, processor: Any) -> Any:
+def revived(module: Any, processor: Any, gain: float = 0.8) -> Any:
     """Weights large enough that answers differ between images."""
     import torch
 
@@ -552,7 +560,7 @@ def revived(module: Any, processor: Any) -> Any:
         for name, parameter in module.named_parameters():
             if "norm" not in name and "lambda" not in name and parameter.ndim > 1:
                 fan = parameter[0].numel() if parameter.ndim != 3 else parameter.shape[-1]
-                parameter.normal_(std=0.8 / max(fan, 1) ** 0.5)
+                parameter.normal_(std=gain / max(fan, 1) ** 0.5)
             elif name.endswith("bias") or "embedding" in name:
                 parameter.normal_(std=0.1)
             elif not bool(parameter.isfinite().all()) or float(parameter.abs().sum()) == 0:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 from annotated_types import Gt
 
-from karat.kernel.errors import BadInput, Faults, UnknownName
+from karat.kernel.errors import BadInput, Faults
 from karat.kernel.sample import Sample
 from karat.kernel.target import TargetLike
 from karat.kernel.typing import Values
@@ -19,7 +19,7 @@ from karat.models.clip_towers import OPEN_CLIP, OpenClipTowers, Towers, Transfor
 from karat.models.hub import DType, load
 from karat.models.keywords import takes
 from karat.models.structure import block_norm, grid_of, prefix_tokens, submodule
-from karat.models.targets import whole_scores
+from karat.models.targets import answer_columns, whole_scores
 from karat.models.torch_model import Inputs, Layout
 
 if TYPE_CHECKING:
@@ -174,13 +174,13 @@ class Clip:
 
         def score(answers: Sequence[str]) -> Tensor:
             distinct = list(dict.fromkeys(answers))
-            return _columns(self.logits(inputs, distinct), distinct, answers)
+            return answer_columns(self.logits(inputs, distinct), distinct, answers)
 
         return whole_scores(score, targets, self.name, log=False)
 
     def log_probability(self, inputs: Inputs, targets: Sequence[TargetLike]) -> Tensor:
         labels, table = self._labels(), self.logits(inputs).log_softmax(-1)
-        return whole_scores(lambda answers: _columns(table, labels, answers), targets, self.name, log=True)
+        return whole_scores(lambda answers: answer_columns(table, labels, answers), targets, self.name, log=True)
 
     def answer(self, samples: Sequence[Sample]) -> list[str]:
         import torch
@@ -237,14 +237,3 @@ class Clip:
     @cached_property
     def _features_read(self) -> dict[str, Tensor]:
         return {}
-
-
-def _columns(table: Tensor, labels: Sequence[str], answers: Sequence[str]) -> Tensor:
-    """(n,) of a table (n, labels), the entry of each row's answer."""
-    import torch
-
-    for answer in answers:
-        if answer not in labels:
-            raise UnknownName("label", answer, labels)
-    columns = torch.tensor([labels.index(answer) for answer in answers], device=table.device)
-    return table.gather(1, columns[:, None])[:, 0]

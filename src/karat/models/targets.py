@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from karat.kernel.errors import BadInput
+from karat.kernel.errors import BadInput, UnknownName
 from karat.kernel.target import Target, TargetLike, whole_answer
 from karat.models.torch_model import AnswersByToken, Layout
 
@@ -25,6 +25,17 @@ def whole_scores(
     answers = [whole_answer(target, model) for target in targets]
     other = score([contrast or answer for contrast, answer in zip(contrasts, answers, strict=True)])
     return against(own, other, [contrast is not None for contrast in contrasts], log)
+
+
+def answer_columns(table: Tensor, labels: Sequence[str], answers: Sequence[str]) -> Tensor:
+    """(n,) of a table (n, labels), the entry of each row's answer."""
+    import torch
+
+    for answer in answers:
+        if answer not in labels:
+            raise UnknownName("label", answer, labels)
+    columns = torch.tensor([labels.index(answer) for answer in answers], device=table.device)
+    return table.gather(1, columns[:, None])[:, 0]
 
 
 def against(own: Tensor, other: Tensor, contrasted: Sequence[bool], log: bool) -> Tensor:

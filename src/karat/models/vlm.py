@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import json
 import os
 from contextlib import suppress
@@ -19,15 +20,26 @@ from karat.kernel.registry import load_object
 from karat.kernel.typing import Scalar
 from karat.models.discovery import LEVELS, Discovered
 from karat.models.families import FAMILIES, Family, MergedPatches, Tiles
-from karat.models.hub import DType, Quantisation, adapted, configuration, load, weights_bytes, weights_revision
+from karat.models.hub import (
+    DType,
+    Quantisation,
+    adapted,
+    configuration,
+    load,
+    local_folder,
+    weights_bytes,
+    weights_revision,
+)
 from karat.models.keywords import takes
 from karat.models.vlm_adapter import CAPABILITIES, VLM
+from karat.models.vlm_whole import HEADS, Head, WholeAnswerVLM
 
 if TYPE_CHECKING:
     from karat.models.discovery.model import DiscoveredVLM
 
-    AnyVLM = VLM | DiscoveredVLM
+    AnyVLM = VLM | DiscoveredVLM | WholeAnswerVLM
 DISCOVERED = "discovered"  # as `family`: find out
+_FOUND_OUT = "family:2"  # how: what was found out in an older way is not remembered
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,6 +103,8 @@ class VLMRecipe(VLMParameters):
     def capabilities(self) -> frozenset[str]:
         """Those of its family, where that was found out before; of an unknown one, all: they are checked once more when
         it is loaded."""
+        if self._head is not None:
+            return self._head.capabilities
         family = self._found_out()
         return CAPABILITIES if family is None else family.capabilities
 
@@ -99,6 +113,8 @@ class VLMRecipe(VLMParameters):
         family = self._found_out()
         if family is not None:
             return family.level
+        if self._head is not None:
+            return LEVELS[1]
         known = self.family != DISCOVERED if self.family is not None else _model_type(self.path) in FAMILIES
         return LEVELS[-1] if known else None  # families written by hand open
 
@@ -115,6 +131,10 @@ class VLMRecipe(VLMParameters):
         if self.family == DISCOVERED or (self.family is None and _model_type(self.path) not in FAMILIES):
             return recalled(self.path, self.hub_revision)
         return None
+
+    @property
+    def _head(self) -> Head | None:
+        return HEADS.get(_architecture(self.path, self.hub_revision)) if self.path else None
 
     @property
     def revision(self) -> str:
@@ -167,8 +187,9 @@ def vlm(
 
 
 def _loaded(path: str, name: str, mechanism: str | None, given: VLMParameters) -> AnyVLM:
+    architecture = _architecture(path, given.hub_revision, download=True)
     module, processor = load(
-        "vision-language model", "AutoModelForImageTextToText", path,
+        "vision-language model", architecture if architecture in HEADS else "AutoModelForImageTextToText", path,
         given.dtype, given.device, given.hub_revision, given.quantised,
     )  # fmt: skip
     if given.adapter is not None:
@@ -182,6 +203,10 @@ def _wrapped(
     from karat.models.discovery.discover import discover
     from karat.models.discovery.model import DiscoveredVLM, OneForwardVLM
 
+    if type(module).__name__ in HEADS:
+        if given.family is not None:
+            raise BadInput(f"{type(module).__name__} scores its answers at once: it has no family; leave it out.")
+        return WholeAnswerVLM(module, processor, name, mechanism, given)
     family = _known(module, given.family)
     if family is None:
         family = None if path is None else recalled(path, given.hub_revision)
@@ -203,11 +228,28 @@ def _model_type(path: str) -> str | None:
     return str(json.loads(held.read_text(encoding="utf-8")).get("model_type")) if path and held.is_file() else None
 
 
+def _architecture(path: str, hub_revision: str | None, download: bool = False) -> str:
+    """The class that the configuration names; "" where it names none, or is not here and shall not be downloaded."""
+    folder = local_folder(path, hub_revision)
+    if folder is not None and (folder / "config.json").is_file():
+        held = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    elif download and importlib.util.find_spec("transformers") is not None:
+        from transformers import PretrainedConfig
+
+        try:
+            held, _ = PretrainedConfig.get_config_dict(path, revision=hub_revision)
+        except (OSError, ValueError):  # whoever loads it says what is wrong
+            return ""
+    else:
+        return ""
+    return str((held.get("architectures") or [""])[0])
+
+
 def remembered(path: str, hub_revision: str | None) -> Path | None:
     """Where what was found out about these weights is kept; None for weights that may change under their name."""
     if not Path(path).is_dir() and hub_revision is None:
         return None
-    held = weights_revision(path, hub_revision, "family:" + ("" if Path(path).is_dir() else path))
+    held = weights_revision(path, hub_revision, f"{_FOUND_OUT}:" + ("" if Path(path).is_dir() else path))
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return cache / "karat" / "families" / f"{hashlib.sha256(held.encode()).hexdigest()[:24]}.json"
 

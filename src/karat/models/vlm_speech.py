@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from karat.models.vlm_targets import TargetScores
 
 F = TypeVar("F")
+ASKED_GRID = 7, 7  # of the image, where visual tokens make none: what is hidden and shown
 
 
 @dataclass(frozen=True, eq=False)

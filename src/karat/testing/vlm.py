@@ -19,8 +19,19 @@ from karat.models.vlm_adapter import VLM
 from karat.probe.absence import Absence
 from karat.probe.session import Session
 from karat.testing.law import Law, tried
+from karat.testing.vlm_variants import (
+    can_be_adapted,
+    can_be_copied,
+    kernels,
+    same_by_kernel,
+    same_by_precision,
+    same_merged,
+)
 
 _CELL = "a visual token is of its own cell of the image"
+_KERNEL = "another attention kernel gives the same explanations"
+_PRECISION = "bfloat16 and float32 give maps of the same ranks"
+_ADAPTER = "an adapter merged is the adapter beside the weights"
 AnyVLM = VLM | DiscoveredVLM
 _CLOSE = 1e-3  # relative, of probabilities: float32 through other kernels, padding and reused states
 _SPILT = 0.34  # of the movement of a token, that of its neighbour where cells are resized
@@ -40,11 +51,18 @@ def vlm_laws(model: AnyVLM, samples: Sequence[Sample], answers: Sequence[str], o
         "masking words touches question tokens only": _words,
         _CELL: _cells,
         "the probability of a span is given what was said before it": _own_span,
+        "a sample is the same among others of other sizes": _other_sizes,
+        _KERNEL: same_by_kernel,
+        _PRECISION: same_by_precision,
+        _ADAPTER: same_merged,
     }
-    if isinstance(model, DiscoveredVLM) and model.family.level != "opens":
-        del laws[_CELL]  # it says of itself that its tokens have no cells
+    # What a model says of itself that it has not: cells of its tokens; and what does not run here.
+    opens = not isinstance(model, DiscoveredVLM) or model.family.level == "opens"
+    there = {_CELL: opens, _PRECISION: can_be_copied(model), _ADAPTER: can_be_adapted(model)}
     return [
-        tried(name, partial(law, model, samples, answers)) for name, law in laws.items() if not only or name in only
+        tried(name, partial(law, model, samples, answers))
+        for name, law in laws.items()
+        if (not only or name in only) and there.get(name, True) and (name != _KERNEL or len(kernels(model.module)) > 1)
     ]
 
 
@@ -130,6 +148,19 @@ def _batches(model: AnyVLM, samples: Sequence[Sample], answers: Sequence[str]) -
     return _compared(model.score(samples, answers), alone)
 
 
+def _other_sizes(model: AnyVLM, samples: Sequence[Sample], answers: Sequence[str]) -> str:
+    """The first sample beside a tall one, a small one, and another of its own size with a longer question."""
+    sample, answer = samples[0], answers[0]
+    height, width = sample.size
+    others = [
+        _resized(sample, 2 * height, width),
+        _resized(sample, -(-height * 3 // 4), -(-width * 3 // 4)),
+        replace(sample, image=np.ascontiguousarray(sample.image[::-1, ::-1]), text=f"{sample.text} {sample.text}"),
+    ]
+    mixed = model.score([*others, sample], [answer] * (len(others) + 1))
+    return _compared(mixed, [float(model.score([each], [answer])[0]) for each in (*others, sample)])
+
+
 def _no_mask(model: AnyVLM, samples: Sequence[Sample], answers: Sequence[str]) -> str:
     values = []
     for sample, answer in zip(samples, answers, strict=True):
@@ -188,14 +219,15 @@ def _words(model: AnyVLM, samples: Sequence[Sample], answers: Sequence[str]) -> 
 
 
 def _cells(model: AnyVLM, samples: Sequence[Sample], answers: Sequence[str]) -> str:
-    """With the tower's attention silenced, tokens mix nothing: a change in one cell moves one token."""
+    """With the tower's attention silenced, and its convolutions left their own tiles, tokens mix nothing: a change in
+    one cell moves one token."""
     import torch
 
     inputs = model.encode([_native(model, samples[0])])
     view = model.view(inputs)
     grid, order = view.grid, list(view.order)
     resized = any(name.startswith("residue.") for name in inputs.other)
-    with torch.no_grad(), _without_attention(model):
+    with torch.no_grad(), _without_mixing(model):
         before = model.features(inputs)[0, order]
         for row, column in {(0, 0), (0, grid[1] - 1), (grid[0] - 1, 0), (grid[0] // 2, grid[1] // 2)}:
             pixels = inputs.pixels.clone()
@@ -216,20 +248,24 @@ def _cell(k: int, count: int, size: int) -> slice:
 
 
 @contextmanager
-def _without_attention(model: AnyVLM) -> Iterator[None]:
-    from karat.models.discovery.discover import silenced
+def _without_mixing(model: AnyVLM) -> Iterator[None]:
+    from karat.models.discovery.mixing import OwnTiles, silenced
     from karat.models.structure import attention_modules, submodule
 
     names = attention_modules(submodule(model.module, model.vision))
-    with silenced(model.module, [f"{model.vision}.{name}" for name in names]):
+    with silenced(model.module, [f"{model.vision}.{name}" for name in names]), OwnTiles():
         yield
 
 
 def _native(model: AnyVLM, sample: Sample) -> Sample:
     """The sample with its image in the size of the model's pixels, so that nothing is resized."""
+    height, width = model.encode([sample]).pixels.shape[-2:]
+    return _resized(sample, height, width)
+
+
+def _resized(sample: Sample, height: int, width: int) -> Sample:
     from PIL import Image as Pillow
 
-    height, width = model.encode([sample]).pixels.shape[-2:]
     return replace(sample, image=np.array(Pillow.fromarray(sample.image).resize((width, height))), regions=())
 
 

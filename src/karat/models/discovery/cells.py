@@ -42,11 +42,14 @@ def movement(pixels: Tensor, strips: int, tokens: Callable[[Tensor], Tensor]) ->
     base = tokens(pixels)[0]
     moved: list[Tensor] = []
     passes = 1
-    numbers = [(True, k) for k in range(down)] + [(False, k) for k in range(across)]
+    # The first is the image as it is, beside others.
+    numbers = [(True, -1)] + [(True, k) for k in range(down)] + [(False, k) for k in range(across)]
     for start in range(0, len(numbers), ROWS_AT_ONCE):
         some = numbers[start : start + ROWS_AT_ONCE]
         rows = pixels.repeat(len(some), 1, 1, 1)
         for row, (vertical, k) in zip(rows, some, strict=True):
+            if k < 0:
+                continue
             size, count = (height, down) if vertical else (width, across)
             part = slice(k * size // count, (k + 1) * size // count)
             if vertical:
@@ -55,7 +58,10 @@ def movement(pixels: Tensor, strips: int, tokens: Callable[[Tensor], Tensor]) ->
                 row[:, :, part] = flipped[0, :, :, part]
         moved.append((tokens(rows) - base).double().norm(dim=-1))
         passes += 1
-    table = torch.cat(moved).T.cpu().numpy()  # (tokens, strips)
+    unaltered, *altered = torch.cat(moved).cpu().unbind()
+    table = torch.stack(altered, 1).numpy()  # (tokens, strips)
+    if float(unaltered.max()) > _STILL * max(float(table.max()), 1e-30):
+        raise BadInput("probe 'which cell': tokens of an image move when other images are run beside it.")
     return Movement(table[:, :down], table[:, down:], passes)
 
 

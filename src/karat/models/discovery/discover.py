@@ -7,8 +7,8 @@ reason; what would make answers wrong is an error.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable
+from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ from karat.models.discovery.cells import Movement, movement, view_of
 from karat.models.discovery.discovered import Discovered, Parts, Sighting, key_of
 from karat.models.discovery.forward import OwnForward
 from karat.models.discovery.lens import Lens
+from karat.models.discovery.mixing import OwnTiles, silenced
 from karat.models.discovery.parts import parts, tower_attention, watch
 from karat.models.discovery.processing import Processing
 from karat.models.torch_model import Inputs
@@ -56,7 +57,7 @@ def discover(module: nn.Module, processor: Any, name: str, given: VLMParameters)
     encoder_decoder = bool(getattr(config, "is_encoder_decoder", False))
     family = Discovered(
         model_type=str(config.model_type), level="asks", parts=Parts("", "", (), (), (), (), "", "", "", ""),
-        lens=lens.kind, moving=lens.moving, along=lens.along, padding="apart", reuse="no",
+        lens=lens.kind, moving=lens.moving, along=lens.along, counting=lens.counting, padding="apart", reuse="no",
         saying="decoder" if encoder_decoder else "together", start=_start(config) if encoder_decoder else None,
         axes=1, image_first=False, shift=0,
     )  # fmt: skip
@@ -94,8 +95,9 @@ def visual_positions(model: DiscoveredVLM, inputs: Inputs) -> list[int]:
     return (moved > 1e-6 * before.abs().max()).nonzero()[:, 0].tolist()
 
 
-def measure(model: DiscoveredVLM, inputs: Inputs) -> tuple[Sighting, int]:
-    """Where the image tokens and the tower's patches lie for pixels of this size, and the batched passes it took."""
+def measure(model: DiscoveredVLM, inputs: Inputs, passes: list[int]) -> Sighting:
+    """Where the image tokens and the tower's patches lie for pixels of this size; `passes` gets the batched passes of
+    each try."""
     positions = model.image_positions(inputs)
     found = model.family.parts
     tower = f"{found.vision_layers}.{_last(model.module, found.vision_layers)}" if found.vision_layers else ""
@@ -124,20 +126,23 @@ def measure(model: DiscoveredVLM, inputs: Inputs) -> tuple[Sighting, int]:
 
     with torch.no_grad():
         most = tokens(first.pixels).shape[1]
+    passes.append(1)
     strips = int(min(max(5 * np.sqrt(most), 24), 256))
-    passes = 1
     everything = tower_attention(model.module, found)
     inside = [name for name in everything if name.startswith(f"{found.vision_layers}.")]
     # What gathers a few patches by attention has cells too, which show if it is let run.
-    for k, quiet in enumerate((everything, inside)):
-        with torch.no_grad(), silenced(model.module, quiet):
-            moved = movement(first.pixels, strips, tokens)
-        passes += moved.passes
-        count = held.get("patches", 0)
+    # Convolutions that reach far show none, and are left their own tiles at last.
+    ways = [(everything, nullcontext()), *([(inside, nullcontext())] if inside != everything else [])]
+    ways += [(quiet, OwnTiles()) for quiet, _ in ways]
+    for k, (quiet, tiles) in enumerate(ways):
         try:
+            with torch.no_grad(), silenced(model.module, quiet), tiles:
+                moved = movement(first.pixels, strips, tokens)
+            passes.append(moved.passes)
+            count = held.get("patches", 0)
             view = view_of(_rows(moved, slice(count, None)))
-        except KaratError:
-            if k == 1 or inside == everything:
+        except (KaratError, RuntimeError):
+            if k == len(ways) - 1:
                 raise
             continue
         break
@@ -145,7 +150,7 @@ def measure(model: DiscoveredVLM, inputs: Inputs) -> tuple[Sighting, int]:
     if count:
         with suppress(KaratError):
             patches = view_of(_rows(moved, slice(count)), "patch")
-    return Sighting(view, patches), passes
+    return Sighting(view, patches)
 
 
 def _rows(moved: Movement, rows: slice) -> Movement:
@@ -160,21 +165,6 @@ def next_position(model: DiscoveredVLM, sample: Sample) -> list[int]:
         places = _positions(plain, inputs)
     at = model.family.shift + inputs.other["before"].shape[1]
     return [int(axis[0, at]) for axis in places]
-
-
-@contextmanager
-def silenced(module: nn.Module, names: list[str]) -> Iterator[None]:
-    """These parts give zeros, for the while."""
-
-    def nothing(_: nn.Module, __: Any, output: Any) -> Any:
-        if isinstance(output, tuple | list):
-            return type(output)([torch.zeros_like(output[0]), *output[1:]])
-        return torch.zeros_like(output)
-
-    with ExitStack() as stack:
-        for name in names:
-            stack.callback(module.get_submodule(name).register_forward_hook(nothing).remove)
-        yield
 
 
 def _one_image(processing: Processing) -> None:
@@ -287,7 +277,7 @@ def _looked_into(model: DiscoveredVLM, samples: list[Sample]) -> DiscoveredVLM:
 
 def _sightings(model: DiscoveredVLM, side: int) -> tuple[dict[str, Sighting], int]:
     """Measured on a square, a wide and a tall image; on larger ones, where small ones are shown twice at one scale."""
-    passes = 0
+    passes: list[int] = []
     for scale in (1, 2):
         sightings: dict[str, Sighting] = {}
         try:
@@ -295,14 +285,13 @@ def _sightings(model: DiscoveredVLM, side: int) -> tuple[dict[str, Sighting], in
                 sized = model.encode([probe_sample(height, width, 0, QUESTION)])
                 key = key_of((sized.pixels.shape[-2], sized.pixels.shape[-1]))
                 if key not in sightings:
-                    sightings[key], more = measure(model, sized)
-                    passes += more
+                    sightings[key] = measure(model, sized, passes)
         except KaratError:
             if scale == 2:
                 raise
         else:
             break
-    return sightings, passes
+    return sightings, sum(passes)
 
 
 def _with(model: DiscoveredVLM, family: Discovered, reason: str) -> DiscoveredVLM:
@@ -333,11 +322,13 @@ def _differentiated(model: DiscoveredVLM, sample: Sample) -> DiscoveredVLM:
 
 
 def _padding(model: DiscoveredVLM) -> Any:
-    """How padding after a question can be run so that it changes nothing."""
-    short, long = (probe_sample(64, 64, 0, text) for text in (QUESTION, LONGER))
+    """How several questions can be run beside each other so that it changes nothing."""
+    short, other, long = (probe_sample(64, 64, k, text) for k, text in enumerate((QUESTION, QUESTION, LONGER)))
     answer = torch.tensor([[5, 6]] * 2, device=next(model.module.parameters()).device)
     with torch.no_grad():
-        alone = model.forward.logits(model.encode([short]), answer[:1])
+        alone, beside = (model.forward.logits(model.encode([each]), answer[:1]) for each in (short, other))
+        if _far(model.forward.logits(model.encode([short, other]), answer), torch.cat([alone, beside])):
+            return "alone"
         both = model.encode([short, long])
         for way in ("masked", "counted"):
             forward: OwnForward = replace(model.forward, padding=way)

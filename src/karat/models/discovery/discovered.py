@@ -15,8 +15,9 @@ from karat.models.families.family import Size, View
 
 Level = Literal["asks", "differentiates", "opens"]
 LensKind = Literal["pixels", "linear", "exact"]  # see `karat.models.discovery.lens`
-# "masked": the attention mask tells all; "counted": positions must be told too; "apart": rows of one length at a time.
-Padding = Literal["masked", "counted", "apart"]
+# "masked": the attention mask tells all; "counted": positions must be told too; "apart": rows of one length at a time;
+# "alone": one row at a time, since the images of a batch see each other.
+Padding = Literal["masked", "counted", "apart", "alone"]
 # "no": nothing; "tables": keys and values, and tables by token go on; "keys": keys and values, tables are left out.
 Reuse = Literal["no", "tables", "keys"]
 # "together": one forward for all tokens; "singly": one each, since tokens said later would be seen; "decoder": by a
@@ -66,7 +67,8 @@ class Discovered:
         level: "asks", "differentiates" or "opens"; `reasons` say why not more.
         parts: Dotted names inside the module.
         lens: How pixels become what the model takes for images; `moving` names these tensors, `along`
-            the axes along which several images' are joined, where that is not the first.
+            the axes along which several images' are joined, where that is not the first, and `counting` those whose
+            numbers go on from image to image.
         padding, reuse, saying: How questions of several lengths, an image that stays, and answers are run.
         image_first: Whether all visual tokens stand before the question.
         shift: Positions that the model puts before those of the prompt.
@@ -93,6 +95,7 @@ class Discovered:
     same_grid: bool = False
     passes: int = 0
     reasons: tuple[str, ...] = ()
+    counting: tuple[str, ...] = field(default=(), repr=False)
 
     @property
     def capabilities(self) -> frozenset[str]:
@@ -143,7 +146,8 @@ class Discovered:
             }
             lists: dict[str, Any] = {name: tuple(held.pop(name)) for name in ("moving", "reasons")}
             along = tuple((str(name), int(axis)) for name, axis in held.pop("along"))
-            return Discovered(parts=parts, sightings=sightings, along=along, **lists, **held)
+            counting = tuple(held.pop("counting", ()))
+            return Discovered(parts=parts, sightings=sightings, along=along, counting=counting, **lists, **held)
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise BadInput(f"{path} is not a discovered family: {type(error).__name__}: {error}") from None
 

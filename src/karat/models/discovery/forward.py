@@ -6,6 +6,7 @@ takes that (`Padding`) was found out by trying.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -42,10 +43,8 @@ class OwnForward:
         first = 0
         if places is not None:
             first, answer = int(places.min()), answer[:, : int(places.max()) + 1]
-        if inputs.token_keep is None or bool(inputs.token_keep.all()) or self.padding != "apart":
-            logits = self._logits(inputs, answer, first)
-        else:
-            logits = self._by_length(inputs, answer, first)
+        parts = self._parts(inputs)
+        logits = self._logits(inputs, answer, first) if len(parts) < 2 else self._in_parts(inputs, parts, answer, first)
         logits = logits if logits.dtype == torch.float64 else logits.float()
         if places is None:
             return logits
@@ -55,6 +54,9 @@ class OwnForward:
         """Keys and values of all that stands before the question; or the pixels, where these cannot be reused."""
         if self.reuse == "no":
             return replace(inputs, reuse={PICTURE: inputs.pixels})
+        if self.padding == "alone" and len(inputs.pixels) > 1:
+            singles = [self.reuse_image(_rows(inputs, rows)).reuse for rows in self._parts(inputs)]
+            return replace(inputs, reuse={name: torch.cat([each[name] for each in singles]) for name in singles[0]})
         from transformers import DynamicCache
 
         before = inputs.other["before"]
@@ -135,24 +137,32 @@ class OwnForward:
         rest["past_key_values"] = DynamicCache([(keys[:, k], values[:, k]) for k in range(keys.shape[1])])
         return rest | {"use_cache": True}
 
-    def _by_length(self, inputs: Inputs, answer: Tensor, first: int) -> Tensor:
-        """Rows whose questions are of one length at a time, without padding."""
-        assert inputs.token_keep is not None
+    def _parts(self, inputs: Inputs) -> list[Tensor]:
+        """The rows that are run together: all, those whose questions are of one length, or one at a time."""
+        n = len(inputs.pixels)
+        if self.padding == "alone":
+            return [torch.tensor([k], device=inputs.pixels.device) for k in range(n)]
+        if self.padding != "apart" or inputs.token_keep is None or bool(inputs.token_keep.all()):
+            return [torch.arange(n, device=inputs.pixels.device)]
         lengths = inputs.token_keep.sum(1)
+        return [(lengths == length).nonzero()[:, 0] for length in lengths.unique().tolist()]
+
+    def _in_parts(self, inputs: Inputs, parts: Sequence[Tensor], answer: Tensor, first: int) -> Tensor:
+        """The rows of each part by themselves, without padding."""
         whole: Tensor | None = None
-        for length in lengths.unique().tolist():
-            rows = (lengths == length).nonzero()[:, 0]
-            part = _rows(inputs, rows, length)
-            logits = self._logits(part, answer[rows], first)
+        for rows in parts:
+            logits = self._logits(_rows(inputs, rows), answer[rows], first)
             if whole is None:
-                whole = logits.new_zeros(len(lengths), *logits.shape[1:])
+                whole = logits.new_zeros(len(answer), *logits.shape[1:])
             whole = whole.index_copy(0, rows, logits)
         assert whole is not None
         return whole
 
 
-def _rows(inputs: Inputs, rows: Tensor, length: int) -> Inputs:
+def _rows(inputs: Inputs, rows: Tensor) -> Inputs:
+    """These rows, whose questions are of one length, without padding."""
     assert inputs.tokens is not None
+    length = inputs.tokens.shape[1] if inputs.token_keep is None else int(inputs.token_keep[rows].sum(1).max())
 
     def of(tensors: Any) -> dict[str, Tensor]:
         return {name: tensor[rows] for name, tensor in tensors.items()}

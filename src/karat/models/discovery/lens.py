@@ -27,18 +27,20 @@ from karat.models.torch_model import Frame
 
 _LEVELS = 255.0
 _ROUNDING = 0.15  # of normalised pixels: some levels of 256, where edges were sharpened by resizing
-IMAGE, RESIDUE = "image.", "residue."  # of names in `Inputs.other`
+IMAGE, RESIDUE, STEP = "image.", "residue.", "step."  # of names in `Inputs.other`
 
 
 @dataclass(frozen=True, eq=False)
 class Lens:
     """`moving` names the tensors that change with the image; the others depend on its size alone. `along` has the axis
-    along which a tensor of several images is those of each, where that is not the first."""
+    along which a tensor of several images is those of each, where that is not the first; `counting` names tensors whose
+    numbers go on from image to image (places in a list of all patches)."""
 
     processing: Processing
     kind: LensKind
     moving: tuple[str, ...]
     along: tuple[tuple[str, int], ...] = ()
+    counting: tuple[str, ...] = ()
 
     @staticmethod
     def of(processing: Processing, images: Sequence[Image], question: str) -> Lens:
@@ -57,12 +59,13 @@ class Lens:
         shapes = [each.images[moving[0]].shape for each in (one, *sized)]
         frame = image_frame(processing.processor.image_processor, *images[0].shape[:2])
         plain = all(len(shape) == 4 and shape[:2] == (1, 3) for shape in shapes)
-        along = _axes(processing, images[0], one, question)
+        along = _axes(one, two := _twice(processing, images[0], question))
+        counting = tuple(name for name in one.images if name not in moving and bool(_step(one, two, name).any()))
         if len(moving) == 1 and plain and frame is not None and _is_picture(processing, moving[0], images[0], question):
-            return Lens(processing, "pixels", moving, along)
+            return Lens(processing, "pixels", moving, along, counting)
         # Little contrast: where edges are sharpened by resizing, nothing is cut off at black or white.
         soft = (images[0] // 4 + 96).astype(np.uint8)
-        lens = Lens(processing, "linear", moving, along)
+        lens = Lens(processing, "linear", moving, along, counting)
         return lens if lens._is_linear(soft, processing.one(soft, question)) else replace(lens, kind="exact")
 
     def size(self, height: int, width: int) -> tuple[int, int]:
@@ -93,12 +96,17 @@ class Lens:
             with torch.no_grad():
                 smooth = self._processed(self.pixels(image, prepared))
             rows |= {RESIDUE + name: prepared.images[name][None] - smooth[name][None] for name in self.moving}
-        return rows
+        return rows | {STEP + name: self._steps(image.shape, name) for name in self.counting}
 
     def tensors(self, pixels: Tensor, other: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """What the model's forward takes for its images, rows of all samples one after another."""
         axis = dict(self.along)
         kept = {name.removeprefix(IMAGE): tensor for name, tensor in other.items() if name.startswith(IMAGE)}
+        for name in self.counting:
+            step = other[STEP + name]
+            kept[name] = kept[name] + step * torch.arange(len(step), device=step.device).view(
+                -1, *[1] * (step.ndim - 1)
+            )
         given = {name: _joined(tensor, axis.get(name, 0)) for name, tensor in kept.items()}
         if self.kind == "pixels":
             return given | {self.moving[0]: pixels}
@@ -126,6 +134,15 @@ class Lens:
         axis = dict(self.along)
         return {name: torch.cat([each[name] for each in made], axis.get(name, 0)) for name in self.moving}
 
+    def _steps(self, shape: tuple[int, ...], name: str) -> Tensor:
+        """(1, ...) what is added to a tensor's numbers from one image of this size to the next."""
+        if (shape, name) not in self._memory:
+            image = np.zeros(shape, np.uint8)
+            one, two = self.processing.one(image, "?"), _twice(self.processing, image, "?")
+            self._memory[shape, name] = _step(one, two, name)[None]
+        step: Tensor = self._memory[shape, name]
+        return step
+
     @property
     def _call(self) -> dict[str, Any]:
         """How the processor itself calls its image processor."""
@@ -142,7 +159,7 @@ class Lens:
         return self._memory["call"]
 
     @property
-    def _memory(self) -> dict[str, Any]:
+    def _memory(self) -> dict[Any, Any]:
         return self.__dict__.setdefault("_kept", {})
 
     @property
@@ -175,21 +192,33 @@ def _joined(rows: Tensor, axis: int) -> Tensor:
     return joined.contiguous()
 
 
-def _axes(processing: Processing, image: Image, one: Prepared, question: str) -> tuple[tuple[str, int], ...]:
-    """Of tensors of which two images' are not those of each one after the other: the axis along which they are."""
+def _twice(processing: Processing, image: Image, question: str) -> Mapping[str, Any]:
+    """What the processor makes of an image beside itself."""
     text = processing.chat(question)
     try:
-        two = processing.call([image, image], [text, text])
+        return processing.call([image, image], [text, text])
     except BadInput:
-        two = processing.call([[image], [image]], [text, text])
-    found = []
+        return processing.call([[image], [image]], [text, text])
+
+
+def _step(one: Prepared, two: Mapping[str, Any], name: str) -> Tensor:
+    """How the numbers of a second image's tensor go on from the first's, which is beside it; zeros if they do not."""
+    tensor, both = one.images[name], torch.as_tensor(two[name])
+    nothing = torch.zeros_like(tensor)
+    if tensor.is_floating_point() or both.shape[1:] != tensor.shape[1:] or len(both) != 2 * len(tensor):
+        return nothing
+    return both[len(tensor) :] - tensor
+
+
+def _axes(one: Prepared, two: Mapping[str, Any]) -> tuple[tuple[str, int], ...]:
+    """Of tensors of which two images' are not those of each one after the other: the axis along which they are."""
+    joined = []
     for name, tensor in one.images.items():
-        both = two[name]
-        shape = both.shape if isinstance(both, Tensor) else np.asarray(both).shape
+        shape = torch.as_tensor(two[name]).shape
         grown = [k for k, (a, b) in enumerate(zip(tensor.shape, shape, strict=False)) if b == 2 * a and a]
         if grown and grown[0] != 0:
-            found.append((name, grown[0]))
-    return tuple(found)
+            joined.append((name, grown[0]))
+    return tuple(joined)
 
 
 def _is_picture(processing: Processing, name: str, image: Image, question: str) -> bool:

@@ -20,13 +20,10 @@ from karat.models.families.family import Size, View
 from karat.models.prompt import Encoded, Prompt
 from karat.models.torch_model import Inputs, Layout
 from karat.models.vlm_adapter import layer_roles
-from karat.models.vlm_speech import SpeakingVLM, checked_image, known_frames
+from karat.models.vlm_speech import ASKED_GRID, SpeakingVLM, checked_image, known_frames
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-
-ASKED_GRID = 7, 7  # of the image, where visual tokens make none: what is hidden and shown
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,16 +53,16 @@ class DiscoveredVLM(SpeakingVLM[Discovered]):
 
     @cached_property
     def lens(self) -> Lens:
-        return Lens(self.processing, self.family.lens, self.family.moving, self.family.along)
+        family = self.family
+        return Lens(self.processing, family.lens, family.moving, family.along, family.counting)
 
     @cached_property
     def forward(self) -> OwnForward:
         import inspect
 
-        found, takes = self.family, frozenset(inspect.signature(self.module.forward).parameters)
-        return OwnForward(
-            self.module, self.lens, self.neutral_token, found.padding, found.reuse, found.saying, found.start, takes
-        )
+        family, takes = self.family, frozenset(inspect.signature(self.module.forward).parameters)
+        ways = family.padding, family.reuse, family.saying, family.start
+        return OwnForward(self.module, self.lens, self.neutral_token, *ways, takes)
 
     @cached_property
     def layers(self) -> Mapping[str, str]:
@@ -176,7 +173,7 @@ class DiscoveredVLM(SpeakingVLM[Discovered]):
         if known is None:
             from karat.models.discovery.discover import measure
 
-            known = self._sightings[key_of(size)] = measure(self, inputs)[0]
+            known = self._sightings[key_of(size)] = measure(self, inputs, [])
         return known
 
     def by_sample(self, layer: str, recording: Tensor, inputs: Inputs) -> Tensor:

@@ -121,7 +121,7 @@ def parts(module: Any, watched: Watched, length: int) -> Parts:
         cross_attention=tuple(cross),
         words=_once(watched, _name(names, module.get_input_embeddings)),
         head=_name(names, module.get_output_embeddings),
-        vision=_top(tower, layers),
+        vision=_top(tower, layers) if tower else _convolutional(module, watched, layers),
         vision_layers=tower,
     )
 
@@ -209,3 +209,18 @@ def _top(tower: str, layers: str) -> str:
     while "." in name and not f"{layers}.".startswith(f"{name.rpartition('.')[0]}."):
         name = name.rpartition(".")[0]
     return name
+
+
+def _convolutional(module: nn.Module, watched: Watched, layers: str) -> str:
+    """The largest part with convolutions that ran before the decoder and has nothing of it: a tower without layers."""
+    first = watched.runs[f"{layers}.0"].entered if layers else 0
+    fitting = [
+        (sum(p.numel() for p in part.parameters()), -name.count("."), name)
+        for name, part in module.named_modules()
+        if name
+        and not f"{layers}.".startswith(f"{name}.")
+        and (run := watched.runs.get(name)) is not None
+        and run.entered < first
+        and any(isinstance(inner, nn.Conv2d) for inner in part.modules())
+    ]
+    return max(fitting)[2] if fitting else ""

@@ -56,10 +56,12 @@ class _Recorder:
 
 @dataclass(frozen=True, eq=False)
 class Processing:
-    """`suffix` is an instruction that follows every question and is no part of it."""
+    """`suffix` is an instruction that follows every question and is no part of it; `bare`: the question is the whole
+    text, without a template."""
 
     processor: Any
     suffix: str = ""
+    bare: bool = False
 
     @property
     def tokenizer(self) -> Any:
@@ -68,12 +70,12 @@ class Processing:
     def chat(self, question: str, said: str = "") -> str:
         """The text that the processor is given; `said` is the beginning of an answer."""
         text = question + self.suffix
-        if self._has_template:
+        if self._has_template and not self.bare:
             content = [{"type": "image"}, {"type": "text", "text": text}]
             chat = str(
                 self.processor.apply_chat_template([{"role": "user", "content": content}], add_generation_prompt=True)
             )
-        elif token := self.image_token:
+        elif not self.bare and (token := self.image_token):
             chat = PLAIN.format(image=token, question=text)
         else:
             chat = text
