@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
 from measure_findings_growth import peak_mb
 
 from karat.kernel.attribution import Attribution
