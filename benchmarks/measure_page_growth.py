@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
 import subprocess
 import sys
 import tempfile
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from measure_findings_growth import peak_mb
 
 from karat.kernel.attribution import Attribution
 from karat.kernel.cell import Cell
@@ -88,10 +88,9 @@ def make_page(run: Path, out: Path) -> None:
 
     clock, used = time.monotonic(), time.process_time()
     report([run], out)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(json.dumps({
         "seconds": round(time.monotonic() - clock, 1), "cpu": round(time.process_time() - used, 1),
-        "peak_mb": round(peak),
+        "peak_mb": peak_mb(),
     }))  # fmt: skip
 
 

@@ -1,6 +1,8 @@
 """Two trackers to copy: a run's events to MLflow and to Weights & Biases. Karat itself depends on neither.
 
-karat run grid-quick --tracker docs.examples.trackers:ToMlflow
+    cd docs/examples && PYTHONPATH=. karat run grid-quick --tracker trackers:ToMlflow
+
+MLflow: `pip install mlflow`, or `mlflow-skinny sqlalchemy alembic`, which is its client alone.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ def _numbers(event: Mapping[str, Any]) -> dict[str, float]:
 
 
 class ToMlflow:
-    """To the store that MLFLOW_TRACKING_URI names, `./mlruns` if it is not set."""
+    """To the store that MLFLOW_TRACKING_URI names, such as `sqlite:///mlflow.db`; MLflow's own choice if it is not set."""
 
     def start(self, name: str, settings: Mapping[str, Any]) -> None:
         import mlflow

@@ -1,4 +1,7 @@
-"""Draws docs/images/compass.png: an aligned, a diffuse and an incorrect explanation, each as a row of four panels."""
+"""Draws docs/images/compass.png: an aligned, a diffuse and an incorrect explanation, each as a row of four panels.
+
+    python docs/images/compass_picture.py
+"""
 
 from __future__ import annotations
 
@@ -27,8 +30,7 @@ def main() -> None:
     for name in EXPLAINERS:
         made = build("explainer", name, {})(session)
         error = Compass().score(session, made)["compass/direction_error"]
-        assert error.detail is not None
-        for i, label in enumerate(labels(error.detail, error.values)):
+        for i, label in enumerate(labels(error.details["shares"], error.values)):
             if label is not None and label not in rows:
                 print(label, name, samples[i].id, samples[i].text, f"{error.values[i]:.1f} degrees")
                 rows[label] = panels(samples[i], made[i])

@@ -1,4 +1,8 @@
-"""Draws report.png (a page of the run that is named) and figures.png (every kind of figure)."""
+"""Draws report.png (the page of a run, its first screen and its samples) and figures.png (every kind of figure).
+
+    make demo RUN=demo   # or any run that kept its maps
+    python docs/images/report_pictures.py demo
+"""
 
 from __future__ import annotations
 

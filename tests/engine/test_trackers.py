@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -57,6 +58,17 @@ def test_a_run_is_told_from_start_to_end_and_a_failing_tracker_harms_nobody(tmp_
     assert len(failing.calls) == 1
 
 
+def example(name: str) -> Any:
+    """A tracker of the docs, which are no package."""
+    place = Path(__file__).parents[2] / "docs" / "examples" / "trackers.py"
+    spec = importlib.util.spec_from_file_location("trackers", place)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return vars(module)[name]()
+
+
 def test_what_is_no_tracker_is_said_before_any_work() -> None:
     assert isinstance(tracker_named(f"{__name__}:Keeps"), Keeps)
     with pytest.raises(BadInput, match="start, event and end"):
@@ -65,15 +77,33 @@ def test_what_is_no_tracker_is_said_before_any_work() -> None:
         tracker_named("nowhere:Thing")
 
 
-def test_mlflow_takes_the_events(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("store", ["sqlite", "file"])
+def test_mlflow_takes_the_events(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store: str) -> None:
+    """MLflow 3 wants a database, for which its small package (`mlflow-skinny`) needs SQLAlchemy and alembic beside it;
+    its file store must be allowed by name."""
     mlflow = pytest.importorskip("mlflow", reason="MLflow is not installed: the example was not tried")
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", (tmp_path / "mlruns").as_uri())
-    from docs.examples.trackers import ToMlflow
+    if store == "sqlite":
+        for package in ("sqlalchemy", "alembic"):
+            pytest.importorskip(package, reason="MLflow's SQLite store needs SQLAlchemy and alembic")
+    place = {"sqlite": f"sqlite:///{tmp_path}/mlflow.db", "file": (tmp_path / "mlruns").as_uri()}[store]
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", place)
+    monkeypatch.chdir(tmp_path)  # artifacts of a database go beside it
+    run(Spec.parse(SPEC), tmp_path / "run", workers=0, show=Tracked(Silent(), [example("ToMlflow")]))
+    client = mlflow.tracking.MlflowClient(place)
+    [kept] = client.search_runs([client.get_experiment_by_name("karat").experiment_id])
+    assert kept.info.status == "FINISHED"
+    assert kept.data.params["jobs"] == "1"
+    assert kept.data.metrics["rows"] > 0
 
-    run(Spec.parse(SPEC), tmp_path / "run", workers=0, show=Tracked(Silent(), [ToMlflow()]))
-    client = mlflow.tracking.MlflowClient((tmp_path / "mlruns").as_uri())
-    kept = client.search_runs([client.get_experiment_by_name("karat").experiment_id])
-    assert len(kept) == 1
-    assert kept[0].info.status == "FINISHED"
-    assert kept[0].data.params["jobs"] == "1"
-    assert kept[0].data.metrics["rows"] > 0
+
+def test_weights_and_biases_takes_the_events(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Offline: a run is a folder with a log of its own, and nothing leaves the machine."""
+    pytest.importorskip("wandb", reason="Weights & Biases is not installed: the example was not tried")
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    monkeypatch.setenv("WANDB_DIR", str(tmp_path))
+    heard = Heard()
+    run(Spec.parse(SPEC), tmp_path / "run", workers=0, show=Tracked(heard, [example("ToWandb")]))
+    assert not [e for e in heard.events if e["event"] == "warning" and "ToWandb" in e["text"]]
+    [log] = (tmp_path / "wandb").glob("offline-run-*/*.wandb")
+    assert log.stat().st_size > 0

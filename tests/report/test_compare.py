@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 
 import numpy as np
@@ -24,10 +25,10 @@ class Altered(Run):
         object.__setattr__(self, "store", run.store)
         object.__setattr__(self, "_change", change)
 
-    def scores(self) -> pd.DataFrame:
-        frame = super().scores()
+    def scores(self, *, metrics: Collection[str] | None = None, columns: Collection[str] | None = None) -> pd.DataFrame:
+        frame = super().scores(metrics=metrics)
         self._change(frame)  # type: ignore[attr-defined]
-        return frame
+        return frame if columns is None else frame[[name for name in frame if name in columns]]
 
 
 @pytest.fixture(scope="module")

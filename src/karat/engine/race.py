@@ -85,7 +85,7 @@ def judge(planned: Plan, finished: Run, settle: Settle, card: Card, models: set[
     from karat.statistics import race
 
     protocol = planned.protocol
-    rows = protocol.ranked(finished) if plays(protocol, RanksSome) else finished.scores()
+    rows = protocol.ranked(finished) if plays(protocol, RanksSome) else finished.scores(metrics=[card.name])
     table = _table(planned, rows, card.name, models, shards)
     assert card.range is not None  # `_metric` has looked
     state = race(

@@ -47,8 +47,8 @@ def places(family: Family) -> dict[str, Place]:
     that has them."""
     from karat.results import load_run
 
-    scores = load_run(Path(str(files("karat").joinpath("recorded", RECORD)))).scores()
-    mine = (scores["metric"] == METRIC) & (scores["model.family"] == family) & (scores["status"] == "score")
+    scores = load_run(Path(str(files("karat").joinpath("recorded", RECORD)))).scores(metrics=[METRIC])
+    mine = (scores["model.family"] == family) & (scores["status"] == "score")
     rows = scores[mine & ~scores["explainer.is_control"].astype(bool)]
     table = rows.groupby(["explainer", "model"], observed=True)["value"].agg(["mean", "size"])
     passes = rows.groupby("explainer", observed=True)["passes"].mean().to_dict()

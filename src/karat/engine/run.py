@@ -245,7 +245,7 @@ def _versions() -> dict[str, str]:
 
 def _check_failures(finished: Run, allowed: float) -> None:
     """Only failures count; what has no answer by definition is no failure."""
-    status = finished.scores()["status"]
+    status = finished.scores(columns=["status"])["status"]
     share = float((status == "failure").mean()) if len(status) else 0.0
     if share > allowed or share == 1:  # a run in which everything failed is no success, whatever is allowed
         raise RunFailed(

@@ -42,6 +42,9 @@ class Place(NamedTuple):
     metric: str
 
 
+_READ = (*Place._fields, "sample", "value", "status", "explainer.is_control")  # columns of rows
+
+
 @dataclass(frozen=True)
 class Change:
     """One explainer on one score. `p` is corrected over all tests; `lost` rows had a score before and failed after."""
@@ -107,7 +110,7 @@ def compare(
     if not tolerance >= 0:
         raise BadInput(f"tolerance is a difference of means, 0 or more; got {tolerance:g}.")
     one, two = (run if isinstance(run, Run) else load_run(run) for run in (before, after))
-    first, second = one.scores(), two.scores()
+    first, second = (run.scores(columns=_READ) for run in (one, two))
     for run, frame in ((one, first), (two, second)):
         if frame.empty:
             raise BadInput(f"{run.path}: no finished cell yet, nothing to compare.")
@@ -156,9 +159,9 @@ def _refuse_other_configuration(one: Run, two: Run) -> None:
     if name == other and name in _FIXED:
         differing = [key for key in sorted({*mine, *theirs} - set(_EXTRAS)) if mine.get(key) != theirs.get(key)]
         if differing:
-            said = "; ".join(f"{key} {mine.get(key)} and {theirs.get(key)}" for key in differing)
+            settings = "; ".join(f"{key} {mine.get(key)} and {theirs.get(key)}" for key in differing)
             raise BadInput(
-                f"{one.path} and {two.path} were scored under different configurations ({said}): their scores are "
+                f"{one.path} and {two.path} were scored under different configurations ({settings}): their scores are "
                 "different quantities. Choose one configuration, hold it fixed and run both under it."
             )
 
@@ -219,7 +222,7 @@ def _judge(change: Change, p: float, direction: str, level: float, tolerance: fl
 
 
 def _directions(run: Run) -> dict[str, str]:
-    metrics = run.scores()["metric"].unique()
+    metrics = run.scores(columns=["metric"])["metric"].unique()
     return {name: run.manifest.get("scores", {}).get(name, {}).get("direction", "none") for name in metrics}
 
 

@@ -40,31 +40,23 @@ def write_rows(run: Run, path: str | Path) -> tuple[dict[str, str], int]:
     A cell counts once; rows of cells that the spec no longer asks for are left out.
     """
     import pyarrow as pa
-    import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
     path = Path(path)
     kinds: dict[str, pa.DataType] = {}
-    for piece in run.pieces():
-        for column in piece.table.schema:
+    for table in run.tables():
+        for column in table.schema:
             kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
             known = kinds.get(column.name, pa.null())
             # a property that is a number in one shard and a text in another is a text
             kinds[column.name] = kind if pa.types.is_null(known) or known == kind else pa.string()
     schema = pa.schema([(name, pa.string() if pa.types.is_null(kind) else kind) for name, kind in kinds.items()])
-    wanted, held, n = set(run.manifest["cells"]), set[str](), 0
+    n = 0
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f".{path.name}.tmp")
     try:
         with pq.ParquetWriter(unfinished, schema, compression="zstd") as writer:
-            for piece in run.pieces():
-                names = set(piece.table.column("cell").unique().to_pylist())
-                fresh = (names if piece.view is None else names & wanted) - held
-                held |= fresh
-                table = piece.table
-                if fresh != names:
-                    known = pc.is_in(table.column("cell").cast(pa.string()), pa.array(sorted(fresh), pa.string()))
-                    table = table.filter(known)
+            for table in run.tables():
                 writer.write_table(pa.table({
                     name: table.column(name).cast(kind) if name in table.column_names else pa.nulls(len(table), kind)
                     for name, kind in zip(schema.names, schema.types, strict=True)

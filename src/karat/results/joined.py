@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -35,12 +36,18 @@ class Joined(Run):
         _same_things(runs)
         return runs[0] if len(runs) == 1 else cls(runs[0].store, tuple(runs))
 
-    def scores(self) -> pd.DataFrame:
+    def scores(self, *, metrics: Collection[str] | None = None, columns: Collection[str] | None = None) -> pd.DataFrame:
         import pandas as pd
 
-        frames = [run.scores() for run in self.runs]
-        whole = pd.concat([frame[new] for frame, new in zip(frames, _chosen(frames), strict=True)], ignore_index=True)
-        return with_facts(whole, self.parts)  # what tells the parts of one run apart need not be the same for another
+        read = None if columns is None else {*columns, *_WHOLE, "sample"}
+        frames = [run.scores(columns=read) for run in self.runs]
+        chosen = _chosen(frames)  # by all rows of a run, whichever are asked for
+        if metrics is not None:
+            named = [run.scores(columns=["metric"])["metric"].isin(list(metrics)).to_numpy() for run in self.runs]
+            chosen = [one & some for one, some in zip(chosen, named, strict=True)]
+        whole = pd.concat([frame[rows] for frame, rows in zip(frames, chosen, strict=True)], ignore_index=True)
+        whole = with_facts(whole, self.parts)  # what tells the parts of one run apart need not do so for another
+        return whole if columns is None else whole[[name for name in whole.columns if name in columns]]
 
     @property
     def parts(self) -> Parts:

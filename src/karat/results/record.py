@@ -7,19 +7,16 @@ import io
 import json
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import ClassVar
 
 import numpy as np
 import safetensors.numpy
 
 from karat.kernel.errors import BadInput
 from karat.results.details import KEYS, Details
-from karat.results.facts import KINDS, with_facts
+from karat.results.facts import KINDS
 from karat.results.run import Piece, Run, ShardView
 from karat.results.store import Store
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 SCORES, DETAILS = "scores.parquet", "details.safetensors"
 HASHES = "recorded"  # in the manifest: sha256 of scores and details, by name; other files have seals
@@ -33,16 +30,7 @@ class Record(Run):
     The manifest has the hashes of scores and details (those of older records have none).
     """
 
-    def scores(self) -> pd.DataFrame:
-        import pandas as pd
-        import pyarrow as pa
-
-        try:
-            frame = pd.read_parquet(io.BytesIO(self._whole(SCORES)))
-        except (pa.ArrowException, OSError, ValueError, KeyError):
-            raise self._altered(SCORES) from None
-        named = {name: "object" for name, kind in frame.dtypes.items() if str(kind) == "category"}
-        return with_facts(frame.astype({**named, "value": np.float64}), self.parts)
+    _unordered: ClassVar[bool] = False  # they were put in order when they were recorded
 
     def details(self, metric: str) -> Details:
         """Rows of the kept metric in the order of their keys."""
@@ -59,24 +47,26 @@ class Record(Run):
             }
         except (safetensors.SafetensorError, ValueError, KeyError):
             raise self._altered(DETAILS) from None
-        scores = self.scores()
+        scores = self.scores(metrics=[metric], columns=KEYS)
         if not arrays and not texts:
             return Details(scores.loc[[], list(KEYS)])
-        rows = scores[scores["metric"] == metric].sort_values(list(KEYS), kind="stable")
+        rows = scores.sort_values(list(KEYS), kind="stable")
         return Details(rows.loc[:, list(KEYS)].reset_index(drop=True), arrays, texts)
 
     def shards(self) -> Iterator[ShardView]:
         return iter(())
 
-    def pieces(self, held: Collection[str] = ()) -> Iterator[Piece]:
+    def pieces(self, held: Collection[str] = (), columns: Collection[str] | None = None) -> Iterator[Piece]:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
         if SCORES not in held:
             try:
-                yield Piece(SCORES, pq.read_table(pa.BufferReader(self._whole(SCORES))), None)
+                file = pq.ParquetFile(pa.BufferReader(self._whole(SCORES)))
+                table = file.read(columns and [name for name in file.schema_arrow.names if name in columns])
             except (pa.ArrowException, OSError, ValueError, KeyError):
                 raise self._altered(SCORES) from None
+            yield Piece(SCORES, table, None)
 
     def damaged(self) -> list[str]:
         known = self.manifest.get(HASHES, {})

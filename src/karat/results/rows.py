@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from karat.kernel.errors import BadInput
+from karat.results.frame import Codes, coded
 from karat.results.run import Piece, Run, ShardView
 from karat.results.shard import STATUS
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Floats = npt.NDArray[np.float64]
-Codes = npt.NDArray[np.int32]
 Columns = dict[str, npt.NDArray[Any]]
 NO_ROW = 255  # in `Values.state`
 _BATCH = 400_000  # rows that are written to the table at a time
@@ -161,7 +161,7 @@ class Rows:
     def _take(self, piece: Piece, wanted: set[str], run: int) -> tuple[list[Columns], list[Columns]]:
         """A piece as columns of numbers: its rows, and its items."""
         table = piece.table
-        cells, cell_of = _coded(table.column("cell"))
+        cells, cell_of = coded(table.column("cell"))
         fresh = {cell for cell in cells if cell not in self.cells and (piece.view is None or cell in wanted)}
         self.cells |= fresh
         if len(fresh) < len(cells):
@@ -169,14 +169,14 @@ class Rows:
             table = table.filter(keep)
         if not table.num_rows:
             return [], []
-        protocols, protocol_of = _coded(table.column("protocol"))
+        protocols, protocol_of = coded(table.column("protocol"))
         owner = np.array([self.owners.number((run, protocol)) for protocol in protocols], dtype=np.int16)[protocol_of]
-        datasets, dataset_of = _coded(table.column("dataset"))
+        datasets, dataset_of = coded(table.column("dataset"))
         model, explainer, metric = (
             _numbered(table.column(name), names)
             for name, names in (("model", self.models), ("explainer", self.explainers), ("metric", self.metrics))
         )
-        ids, id_of = _coded(table.column("sample"))
+        ids, id_of = coded(table.column("sample"))
         pair = dataset_of.astype(np.int64) * len(ids) + id_of
         pairs, first, inverse = np.unique(pair, return_index=True, return_inverse=True)
         known = [self._sample(datasets[int(p) // len(ids)], ids[int(p) % len(ids)]) for p in pairs]
@@ -193,7 +193,7 @@ class Rows:
         key = np.unique(np.stack([owner, model, dataset_of, explainer]), axis=1)
         for o, m, d, e in key.T.tolist():
             self._places.setdefault(o, set()).add((self.models.texts[m], datasets[d], self.explainers.texts[e]))
-        status, status_of = _coded(table.column("status"))
+        status, status_of = coded(table.column("status"))
         rows = {
             "owner": owner, "model": model, "explainer": explainer, "metric": metric, "sample": sample,
             "value": _floats(table.column("value")),
@@ -328,26 +328,8 @@ class Rows:
         return np.array(sorted(range(len(texts)), key=lambda k: (texts[k][0], self.where[k], texts[k][1])), np.int32)
 
 
-def _coded(column: pa.ChunkedArray) -> tuple[list[Any], Codes]:
-    """Distinct values and a number for each row; a missing value is None among them."""
-    import pyarrow as pa
-
-    whole = column.combine_chunks()
-    if isinstance(whole, pa.ChunkedArray):  # of a table without rows
-        whole = pa.concat_arrays(whole.chunks) if whole.num_chunks else pa.array([], pa.string())
-    if not pa.types.is_dictionary(whole.type):
-        whole = whole.dictionary_encode()
-    texts = whole.dictionary.to_pylist()
-    indices = whole.indices.fill_null(len(texts)) if whole.null_count else whole.indices
-    codes = indices.to_numpy(zero_copy_only=False)
-    used = np.flatnonzero(np.bincount(codes, minlength=len(texts)))  # a filtered table keeps names that no row has
-    place = np.zeros(len(texts) + 1, dtype=np.int32)
-    place[used] = np.arange(len(used), dtype=np.int32)
-    return [texts[k] if k < len(texts) else None for k in used.tolist()], place[codes]
-
-
 def _numbered(column: pa.ChunkedArray, names: Names, kind: type[np.signedinteger[Any]] = np.int16) -> npt.NDArray[Any]:
-    texts, codes = _coded(column)
+    texts, codes = coded(column)
     return np.array([-1 if text is None else names.number(text) for text in texts], dtype=kind)[codes]
 
 

@@ -7,19 +7,21 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import safetensors.numpy
 
 from karat.kernel.errors import BadInput
 from karat.kernel.finding import Finding
 from karat.results.details import KEYS, Details
-from karat.results.facts import Parts, parts_of, with_facts
+from karat.results.facts import KINDS, Parts, parts_of, with_facts
+from karat.results.frame import ORDER, frame_of
 from karat.results.shard import DETAIL, TEXT, read_shard
 from karat.results.store import Store
 
 if TYPE_CHECKING:
     import pandas as pd
+    import pyarrow as pa
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +75,7 @@ class Piece:
     """Rows of one file; `view` is the shard, nothing where a record keeps all rows in one."""
 
     name: str
-    table: Any  # pyarrow.Table
+    table: pa.Table
     view: ShardView | None
 
 
@@ -88,6 +90,7 @@ class Run:
     """What a run directory holds. Rows of cells that the present spec no longer asks for are left out."""
 
     store: Store
+    _unordered: ClassVar[bool] = True  # rows come as workers wrote them
 
     @property
     def path(self) -> Path | str:
@@ -101,6 +104,10 @@ class Run:
     @cached_property
     def manifest(self) -> dict[str, Any]:
         return dict(self.store.read_json("manifest.json"))
+
+    @cached_property
+    def _wanted(self) -> frozenset[str]:
+        return frozenset(self.manifest["cells"])
 
     @property
     def parts(self) -> Parts:
@@ -148,35 +155,41 @@ class Run:
                 done.setdefault(cell["id"], {**cell, "scores": name, "attributions": about["attributions"]})
         return done
 
-    def scores(self) -> pd.DataFrame:
+    def scores(self, *, metrics: Collection[str] | None = None, columns: Collection[str] | None = None) -> pd.DataFrame:
         """One row per sample × explainer × metric: value (NaN where there is none), status, reason, passes, level.
 
         `meta.*` are facts of the sample; `model.*`, `dataset.*`, `explainer.*` facts of the parts (see `with_facts`).
-        """
-        import pandas as pd
 
-        if damaged := self.damaged():
-            raise self._damage(damaged)
-        wanted = set(self.manifest["cells"])
-        frames: list[pd.DataFrame] = []
-        seen: set[str] = set()
-        for name in self.store.shards("scores", ".parquet"):
-            shard = read_shard(self.store, name)
-            assert shard is not None  # `damaged` was empty
-            about, table = shard
-            fresh = {cell["id"] for cell in about["cells"]} & wanted - seen
-            seen |= fresh
-            if fresh:
-                frame = table.to_pandas()
-                frames.append(frame if len(fresh) == len(about["cells"]) else frame[frame["cell"].isin(fresh)])
-        if not frames:
-            return pd.DataFrame(columns=list(COLUMNS))
-        scores = pd.concat([_plain(frame) for frame in frames], ignore_index=True)
-        # The order of rows must not depend on which worker wrote which shard first.
-        scores = scores.sort_values(
-            ["protocol", "model", "dataset", "explainer", "sample", "metric"], kind="stable", ignore_index=True
-        )
-        return with_facts(scores, self.parts)
+        Args:
+            metrics: scores whose rows are read; all of them by default.
+            columns: columns that are read, of those that the run has; all by default. The rest costs neither time nor
+                memory.
+        """
+        read = None if columns is None else {*columns, *KINDS}  # facts follow from what a row is about
+        frame = frame_of(self.tables(metrics, read), read, ordered=self._unordered)
+        if not len(frame.columns):
+            return frame.reindex(columns=[name for name in COLUMNS if columns is None or name in columns])
+        whole = with_facts(frame, self.parts)
+        return whole if columns is None else whole[[name for name in whole.columns if name in columns]]
+
+    def tables(
+        self, metrics: Collection[str] | None = None, columns: Collection[str] | None = None
+    ) -> Iterator[pa.Table]:
+        """Rows file by file: each cell once, without those that the present spec no longer asks for."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        held: set[str] = set()
+        for piece in self.pieces(columns=None if columns is None else {*columns, "cell", *ORDER}):
+            names = set(piece.table.column("cell").unique().to_pylist())
+            fresh = (names & self._wanted if piece.view is not None else names) - held
+            held |= fresh
+            table = piece.table
+            for name, kept in (("cell", fresh if fresh != names else None), ("metric", metrics)):
+                if kept is not None:
+                    known = pa.array(sorted(kept), pa.string())
+                    table = table.filter(pc.is_in(table.column(name).cast(pa.string()), known))
+            yield table
 
     def shards(self) -> Iterator[ShardView]:
         """Shard by shard, each file read once: for whoever goes through a whole run."""
@@ -185,13 +198,13 @@ class Run:
             if shard is not None:
                 yield self._view(*shard)
 
-    def pieces(self, held: Collection[str] = ()) -> Iterator[Piece]:
+    def pieces(self, held: Collection[str] = (), columns: Collection[str] | None = None) -> Iterator[Piece]:
         """Rows file by file, each read once, those that are `held` not at all."""
         for name in self.store.shards("scores", ".parquet"):
             if name not in held:
-                shard = read_shard(self.store, name)
+                shard = read_shard(self.store, name, columns)
                 if shard is None:
-                    raise self._damage([name])
+                    raise self._damage(self.damaged())
                 yield Piece(name, shard[1], self._view(*shard))
 
     def _view(self, about: dict[str, Any], table: Any) -> ShardView:
@@ -208,16 +221,16 @@ class Run:
         """What a metric's values were computed from, row by row in the order of their keys."""
         import pandas as pd
 
-        wanted, seen = set(self.manifest["cells"]), set[str]()
+        held: set[str] = set()
         keys: list[pd.DataFrame] = []
         parts: list[dict[str, Any]] = []
         for shard in self.shards():
             details = shard.details()
             for cell in shard.cells:
                 detail = details.get(cell["id"], {}).get(metric)
-                if detail is None or cell["id"] in seen or cell["id"] not in wanted:
+                if detail is None or cell["id"] in held or cell["id"] not in self._wanted:
                     continue
-                seen.add(cell["id"])
+                held.add(cell["id"])
                 _, model, explainer, dataset, *_ = cell["place"]
                 keys.append(pd.DataFrame({"model": model, "dataset": dataset, "explainer": explainer,
                                           "sample": shard.samples}))  # fmt: skip
@@ -269,8 +282,3 @@ def load_run(path: str | Path) -> Run:
     if not run.store.exists("manifest.json"):
         raise BadInput(f"{path} is not a run directory. `karat run SPEC --out {path}` makes one.")
     return run
-
-
-def _plain(frame: pd.DataFrame) -> pd.DataFrame:
-    """Categories differ from shard to shard; plain columns join."""
-    return frame.astype({name: "object" for name, kind in frame.dtypes.items() if str(kind) == "category"})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -64,13 +64,17 @@ def write_shard(store: Store, result: ShardResult) -> str:
     return store.write_shard("scores", ".parquet", sink.getvalue().to_pybytes())
 
 
-def read_shard(store: Store, name: str) -> tuple[dict[str, Any], pa.Table] | None:
-    """What a score shard says about itself and its rows; None where the file cannot be trusted."""
+def read_shard(
+    store: Store, name: str, columns: Collection[str] | None = None
+) -> tuple[dict[str, Any], pa.Table] | None:
+    """What a score shard says about itself and its rows, of all columns or those of the named ones that it has; None
+    where the file cannot be trusted."""
     data = store.read_shard(name)
     if data is None:
         return None
     try:
-        table = pq.ParquetFile(pa.BufferReader(data)).read()
+        file = pq.ParquetFile(pa.BufferReader(data))
+        table = file.read(columns and [name for name in file.schema_arrow.names if name in columns])
         about = json.loads(table.schema.metadata[b"karat"])
         known = int(about["format"]), str(about["attributions"]), [str(cell["id"]) for cell in about["cells"]]
     except (pa.ArrowException, OSError, KeyError, TypeError, ValueError, RecursionError) as error:

@@ -63,8 +63,8 @@ class Point:
 def curves(run: Results, thresholds: Sequence[float]) -> pd.DataFrame:
     """One row (`Point`) per model, dataset, explainer, mode and threshold."""
     kept = run.details("sss")
-    scores = run.scores()
-    outside = scores[scores["metric"] == "outside"].set_index(_KEYS)
+    scores = run.scores(metrics=["outside"], columns=[*_KEYS, "value", "explainer.is_control"])
+    outside = scores.set_index(_KEYS)
     places = pd.MultiIndex.from_frame(kept.keys[_KEYS])
     keys = kept.keys.assign(outside=outside["value"].reindex(places).to_numpy())
     control = dict(zip(scores["explainer"], scores["explainer.is_control"], strict=True))

@@ -84,7 +84,7 @@ class Scored:
     @staticmethod
     def of(run: Run, redundant: Redundant = "apart", margin: float = 0.05) -> Scored:
         """Rows of a run. Where all instances are redundant, none is set apart: nothing else would be left."""
-        rows = run.scores()
+        rows = run.scores(columns=[*_FACTS, "dataset", "sample", PHOTO])
         frame, dataset = rows[_FACTS].copy(), rows["dataset"].astype(str) + "/"
         frame["instance"] = frame["cluster"] = dataset + rows["sample"].astype(str)
         if PHOTO in rows:

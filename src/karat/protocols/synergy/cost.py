@@ -66,7 +66,7 @@ def calibrations(scored: Scored, run: Run, parts: bool = True) -> list[Calibrati
 def calibration_seconds(run: Run) -> tuple[float, float] | None:
     """Seconds per explanation of F_syn and of the exact index, from the events of the run."""
     spent = _spent(run)
-    values = run.scores().groupby("metric", observed=True)["value"].count()
+    values = run.scores(columns=["metric", "value"]).groupby("metric", observed=True)["value"].count()
     if not spent.get("f_syn") or not spent.get("sii") or not values.get("sii", 0):
         return None
     return spent["f_syn"] / int(values["f_syn"]), spent["sii"] / int(values["sii"])
@@ -75,7 +75,7 @@ def calibration_seconds(run: Run) -> tuple[float, float] | None:
 def explain_seconds(run: Run) -> dict[str, float]:
     """Seconds per explanation of each explainer, from the events of the run; empty where they are gone."""
     spent = _spent(run)
-    counts = run.scores().query("metric == 'f_syn'")["explainer"].value_counts()
+    counts = run.scores(metrics=["f_syn"], columns=["explainer"])["explainer"].value_counts()
     return {str(name): spent[f"explain {name}"] / int(n) for name, n in counts.items() if f"explain {name}" in spent}
 
 
