@@ -26,7 +26,7 @@ from karat.protocols.grid.verdict import (
     verdict,
     verdicts,
 )
-from karat.statistics import auc, cross_fitted_scores
+from karat.statistics import auc, cross_fitted_scores, paired_wins
 from tests.protocols.grid.made import of_explainer, of_model
 
 META = {"meta.mode": "pure", "meta.qtype": "M", "meta.depth": 2, "meta.bucket": "D2_M_F0_d0.3", "meta.seed": 0,
@@ -157,6 +157,22 @@ def test_what_is_missing_is_counted_and_who_says_nothing_is_named() -> None:
     [row] = [dict(zip(found.columns, row, strict=True)) for row in found.rows]
     assert (row["explainer"], row["samples"], row["of"]) == ("x", 199, 200)
     assert found.sentences[-1] == ("No verdict on silent on t: too few scores of places or words that both twins have.")
+
+
+def test_a_verdict_that_hangs_on_failed_explanations_is_none() -> None:
+    """Ten of two hundred show the shortcut; the others failed, or are not applicable."""
+    rows = frame({"t.pure": 0.0, "t.spur": 9.0})
+    others = (rows["sample"] >= "010") & (rows["model"] == "t.spur")
+    lost = rows["value"].mask(others)
+    for status, hangs in (("failure", True), ("not_applicable", False)):
+        [one] = verdicts(tidy(rows.assign(value=lost, status=rows["status"].mask(others, status))))
+        assert (one.directed, one.samples, one.of, one.failed) == (1.0, 10, 200, 190 if hangs else 0)
+        assert one.low > 0.5
+        assert one.hangs == hangs == (not one.shows)
+        assert one.low_tied == (pytest.approx(paired_wins([1.0] * 10 + [0.0] * 190).low) if hangs else one.low)
+        told = list(sentences([one]))
+        assert any("hangs on what 190 samples" in sentence for sentence in told) == hangs
+        assert ("0 of 1 methods show" in told[0]) == hangs
 
 
 def test_too_few_shared_samples_give_no_verdict() -> None:
