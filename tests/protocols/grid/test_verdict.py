@@ -344,3 +344,30 @@ def test_twins_pair_by_seed_and_one_seed_has_no_null() -> None:
     assert directed["t (seed 0)"] > 0.8 > 0.2 > directed["t (seed 1)"]
     assert seed_pairs(of_seeds({"t.pure#0": 0.0, "t.spur#0": 3.0})) == []
     assert list(seed_findings(tidy(frame({"t.pure": 0.0, "t.spur": 3.0})))) == []
+
+
+def test_seeds_of_a_run_are_compared(tmp_path: Path) -> None:
+    """Untrained networks: other weights, and no mechanism to tell apart."""
+    torch = pytest.importorskip("torch")
+    from karat.models.gridnet.files import default_shape, save_network
+    from karat.models.gridnet.network import GridNetwork
+
+    models = []
+    for number, (twin, seed) in enumerate((twin, seed) for twin in ("pure", "spur") for seed in range(3)):
+        torch.manual_seed(number)
+        path = save_network(GridNetwork(default_shape()), tmp_path / f"{twin}{seed}.safetensors")
+        models.append({"name": f"gridnet.{twin}", "seed": seed, "weights": str(path)})
+    spec = Spec.parse(
+        {
+            "protocol": "grid", "models": models,
+            "datasets": [{"name": "grid", "buckets": ["D1_M_F0_d0.3"], "per_bucket": 6, "cell": 16}],
+            "explainers": ["gradient/input_x_gradient", "control/oracle"],
+        }
+    )  # fmt: skip
+    result = run(spec, tmp_path / "run", workers=0)
+    pairs = [one for one in seed_pairs(tidy(result.scores())) if one.explainer == "gradient/input_x_gradient"]
+    assert [one.mechanisms for one in pairs].count("different") == 9
+    assert [one.mechanisms for one in pairs].count("same") == 12
+    [found] = [finding for finding in result.findings() if finding.title == "Mechanisms, or just other weights?"]
+    counts = {row[0:2]: row[found.columns.index("counts")] for row in found.rows}
+    assert counts == {("gridnet", "gradient/input_x_gradient"): "no", ("gridnet", "control/oracle"): "yes"}
