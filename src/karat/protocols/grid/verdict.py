@@ -55,7 +55,7 @@ class Pair:
     @property
     def _changes(self) -> npt.NDArray[np.float64]:
         change = (self.values[1] - self.values[0]) * [SIGNS[name] for name in self.parts]
-        return np.round(np.nansum(change, axis=1), 9)  # what differs by rounding alone is equal
+        return np.round(np.nansum(change, axis=1), 6)  # models compute in single precision: less is rounding
 
     def differs(self, rng: np.random.Generator) -> tuple[float, float]:
         """AUC of a linear discriminant fitted on other samples, on those that have every part; and the largest AUC of
