@@ -7,9 +7,9 @@
     python docs/recorded/make.py src/karat/recorded/photographs runs/compass-photographs
 
 Values are kept as they are; those of a metric with very many in single precision (decimals would make ties: two of them
-moved verdicts of protocol `grid` by up to .17). Rows of scores that an explainer never has are left out. Findings are those of the run, computed from all its rows; several runs are
-concluded anew, as one (and one run with `--anew`). `--rows`, a pandas query, says which rows are worth keeping. Then
-`fill.py` brings the docs up to date.
+moved verdicts of protocol `grid` by up to .17). Rows of scores that an explainer never has are left out. Findings are
+those of the run, computed from all its rows; several runs are concluded anew, as one (and one run with `--anew`).
+`--rows`, a pandas query, says which rows are worth keeping. Then `fill.py` brings the docs up to date.
 """
 
 from __future__ import annotations
