@@ -87,17 +87,17 @@ def main() -> None:
     parser.add_argument("--rows", default="", help="a pandas query: which rows to keep")
     parser.add_argument("--anew", action="store_true", help="conclude anew, by the code of today")
     parser.add_argument("--bare", action="store_true", help="without details: what rows alone show")
-    asked = parser.parse_args()
-    runs = [load_run(name) for name in asked.runs]
+    given = parser.parse_args()
+    runs = [load_run(name) for name in given.runs]
     whole = Joined.of(runs)
     name = " + ".join(run.manifest["name"] for run in runs)
-    rounded = Rounded(whole.store, whole, tuple(runs), asked.rows, name)
-    kept = record(rounded, asked.out, () if asked.bare else DETAILS.get(whole.spec["protocol"]["name"], ()))
+    rounded = Rounded(whole.store, whole, tuple(runs), given.rows, name)
+    kept = record(rounded, given.out, () if given.bare else DETAILS.get(whole.spec["protocol"]["name"], ()))
     if len(runs) > 1:
-        _as_one(runs, Store(asked.out), name)
-    if len(runs) > 1 or asked.anew or asked.bare:
-        _conclude(kept if asked.bare else whole, Store(asked.out))
-    print(f"{len(kept.scores())} rows in {asked.out}")
+        _as_one(runs, Store(given.out), name)
+    if len(runs) > 1 or given.anew or given.bare:
+        _conclude(kept if given.bare else whole, Store(given.out))
+    print(f"{len(kept.scores())} rows in {given.out}")
 
 
 def _as_one(runs: list[Run], store: Store, name: str) -> None:
