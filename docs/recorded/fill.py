@@ -20,6 +20,7 @@ MARK = re.compile(r"(<!-- filled: (\S+) -->\n).*?(<!-- /filled -->)", re.DOTALL)
 sys.path.insert(0, str(HERE))
 
 import compass_tables  # noqa: E402  beside this file
+import grid_tables  # noqa: E402
 import hallucination_tables  # noqa: E402
 import pixel_tables  # noqa: E402
 import semantic_tables  # noqa: E402
@@ -27,6 +28,7 @@ import synergy_tables  # noqa: E402
 
 TABLES: Mapping[str, Callable[[], str]] = {
     **compass_tables.TABLES,
+    **grid_tables.TABLES,
     **synergy_tables.TABLES,
     **hallucination_tables.TABLES,
     **semantic_tables.TABLES,

@@ -151,9 +151,9 @@ def _beyond(rows: Rows, bar: Bar, measure: str, says: str) -> list[Check]:
 
 
 def _reasons(rows: Rows, bar: Bar) -> tuple[Check, ...]:
-    asked = _pick(rows, "as asked")
-    checks = _within("right on pure", asked, "truth", bar.overall)
-    checks += _worst("right on pure in every bucket", asked, "truth", bar.each)
+    as_asked = _pick(rows, "as asked")
+    checks = _within("right on pure", as_asked, "truth", bar.overall)
+    checks += _worst("right on pure in every bucket", as_asked, "truth", bar.each)
     if bar.other_mode is not None:
         checks += _worst("right on spur in every bucket", _pick(rows, "as asked", "spur"), "truth", bar.other_mode)
     checks += _within("relations turned: follows the new truth", _pick(rows, "relations turned"), "truth", bar.follows)

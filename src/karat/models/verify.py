@@ -101,15 +101,15 @@ def verify(
         raise BadInput(
             f"verification needs samples; got n_per_bucket={n_per_bucket}, n_changed={n_changed}, {n_hidden=}."
         )
-    asked = buckets() if names is None else tuple(parse_bucket(name).name for name in names)
+    tested = buckets() if names is None else tuple(parse_bucket(name).name for name in names)
     where = make_world() if world is None else world
     rows: list[Row] = []
-    for done, name in enumerate(asked, start=1):
+    for done, name in enumerate(tested, start=1):
         rows += _bucket_rows(model, name, n_per_bucket, n_changed, seed, where)
         if what in PARTIAL:
             rows += _hidden_rows(model, name, n_hidden, seed, where, what)
         if progress is not None:
-            progress(done, len(asked))
+            progress(done, len(tested))
     checks = CLAIMS[what](rows, bar if bar is not None else bar_for(model.name))
     return Verification(model.name, what, tuple(rows), checks)
 
@@ -117,11 +117,11 @@ def verify(
 def _bucket_rows(model: Model, name: str, n: int, n_changed: int, seed: int, world: World) -> Iterator[Row]:
     for mode in ("pure", "spur"):
         batch = generate_batch(name, range(n), seed, "certified", mode, world=world)
-        said = _answers(model, batch)
-        yield _row("as asked", mode, batch, said, verdicts(batch), said)
+        answers = _answers(model, batch)
+        yield _row("as asked", mode, batch, answers, verdicts(batch), answers)
         if mode == "pure":
             few = batch.take(range(min(n, n_changed)))
-            before = said[: len(few)]
+            before = answers[: len(few)]
             for change in CHANGES:
                 rows, after = changed(few, change, seed)
                 if len(rows):
@@ -136,28 +136,28 @@ def _hidden_rows(model: Model, name: str, n: int, seed: int, world: World, claim
         if not len(partial.rows):
             continue
         for state in EMPTY:
-            said = np.array(model.answer(hidden_samples(batch, partial, state)))
+            answers = np.array(model.answer(hidden_samples(batch, partial, state)))
             right = Verdicts(partial.truth, partial.shortcut)
-            yield _row(partial.test, "pure", batch.take(partial.rows), said, right, before[partial.rows], state)
+            yield _row(partial.test, "pure", batch.take(partial.rows), answers, right, before[partial.rows], state)
 
 
 def _answers(model: Model, batch: SceneBatch) -> np.ndarray[tuple[int], np.dtype[np.str_]]:
-    said: list[str] = []
+    answers: list[str] = []
     for first in range(0, len(batch), ASKED):
-        said += model.answer(assemble(batch.take(range(first, min(first + ASKED, len(batch))))))
-    return np.array(said)
+        answers += model.answer(assemble(batch.take(range(first, min(first + ASKED, len(batch))))))
+    return np.array(answers)
 
 
 def _row(
     test: str,
     mode: str,
     batch: SceneBatch,
-    said: np.ndarray[tuple[int], np.dtype[np.str_]],
+    answers: np.ndarray[tuple[int], np.dtype[np.str_]],
     right: Verdicts,
     before: np.ndarray[tuple[int], np.dtype[np.str_]],
     state: str | None = None,
 ) -> Row:
     return Row(
-        test, mode, batch.bucket.name, len(batch), float(np.mean(said == right.truth)),
-        float(np.mean(said == right.shortcut)), float(np.mean(said == before)), state,
+        test, mode, batch.bucket.name, len(batch), float(np.mean(answers == right.truth)),
+        float(np.mean(answers == right.shortcut)), float(np.mean(answers == before)), state,
     )  # fmt: skip

@@ -12,7 +12,7 @@ from karat.engine.run import run
 from karat.kernel.spec import Spec
 from karat.protocols.audit.ladder import RANDOM, SWAPS, Trial, order, trials
 from karat.protocols.audit.shuffled import noticed
-from karat.protocols.audit.trust import trust
+from karat.protocols.audit.trust import prefers, trust
 from karat.protocols.common.controls import ORACLE
 
 N = 40
@@ -67,7 +67,8 @@ def test_a_ladder_hangs_from_the_oracle() -> None:
     ("changes", "said"),
     [
         ({}, "Trust m to rank explanations of models like these."),
-        ({"control/other_twin": 1.0}, "Trust m to find objects, not reasons"),
+        ({"control/other_twin": 1.2}, "Trust m to find objects, not reasons"),
+        ({"control/other_twin": 1.0}, "these samples do not tell"),
         ({"control/other_twin": 0.2, "control/edges": 0.9}, "control/edges fool it"),
         ({RANDOM: 2.0}, "it prefers noise to the truth"),
     ],
@@ -76,6 +77,18 @@ def test_advice_follows_from_what_was_seen(changes: dict[str, float], said: str)
     values = _falling(1.0, 0.01) | {"control/other_twin": np.full(N, 0.2)}
     values |= {name: np.full(N, value) for name, value in changes.items()}
     assert said in trust([_trial(values)]).advice
+
+
+def test_a_preference_is_shown_denied_or_open() -> None:
+    rng = np.random.default_rng(2)
+    oracle, noise = np.linspace(0.5, 0.9, N), rng.standard_normal(N)
+    others = {"yes": oracle - 0.1, "no": oracle + 0.1, "cannot tell": oracle + 0.1 * (noise - noise.mean())}
+    for wanted, other in (*others.items(), ("no", oracle)):
+        assert prefers([_trial({ORACLE: oracle, "other": other})], ORACLE, "other") == wanted
+    both = [_trial({ORACLE: oracle, "other": others[kind]}, model=kind) for kind in ("yes", "cannot tell")]
+    assert prefers(both, ORACLE, "other") == "cannot tell"
+    assert prefers([*both, _trial({ORACLE: oracle, "other": oracle})], ORACLE, "other") == "no"
+    assert prefers(both, ORACLE, "absent") is None
 
 
 def test_blind_on_one_model_is_said_although_another_is_fine() -> None:

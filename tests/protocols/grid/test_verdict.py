@@ -26,7 +26,7 @@ from karat.protocols.grid.verdict import (
     verdict,
     verdicts,
 )
-from karat.statistics import auc, cross_fitted_scores
+from karat.statistics import auc, cross_fitted_scores, paired_wins
 from tests.protocols.grid.made import of_explainer, of_model
 
 META = {"meta.mode": "pure", "meta.qtype": "M", "meta.depth": 2, "meta.bucket": "D2_M_F0_d0.3", "meta.seed": 0,
@@ -157,6 +157,22 @@ def test_what_is_missing_is_counted_and_who_says_nothing_is_named() -> None:
     [row] = [dict(zip(found.columns, row, strict=True)) for row in found.rows]
     assert (row["explainer"], row["samples"], row["of"]) == ("x", 199, 200)
     assert found.sentences[-1] == ("No verdict on silent on t: too few scores of places or words that both twins have.")
+
+
+def test_a_verdict_that_hangs_on_failed_explanations_is_none() -> None:
+    """Ten of two hundred show the shortcut; the others failed, or are not applicable."""
+    rows = frame({"t.pure": 0.0, "t.spur": 9.0})
+    others = (rows["sample"] >= "010") & (rows["model"] == "t.spur")
+    lost = rows["value"].mask(others)
+    for status, hangs in (("failure", True), ("not_applicable", False)):
+        [one] = verdicts(tidy(rows.assign(value=lost, status=rows["status"].mask(others, status))))
+        assert (one.directed, one.samples, one.of, one.failed) == (1.0, 10, 200, 190 if hangs else 0)
+        assert one.low > 0.5
+        assert one.hangs == hangs == (not one.shows)
+        assert one.low_tied == (pytest.approx(paired_wins([1.0] * 10 + [0.0] * 190).low) if hangs else one.low)
+        told = list(sentences([one]))
+        assert any("hangs on what 190 samples" in sentence for sentence in told) == hangs
+        assert ("0 of 1 methods show" in told[0]) == hangs
 
 
 def test_too_few_shared_samples_give_no_verdict() -> None:
@@ -328,3 +344,30 @@ def test_twins_pair_by_seed_and_one_seed_has_no_null() -> None:
     assert directed["t (seed 0)"] > 0.8 > 0.2 > directed["t (seed 1)"]
     assert seed_pairs(of_seeds({"t.pure#0": 0.0, "t.spur#0": 3.0})) == []
     assert list(seed_findings(tidy(frame({"t.pure": 0.0, "t.spur": 3.0})))) == []
+
+
+def test_seeds_of_a_run_are_compared(tmp_path: Path) -> None:
+    """Untrained networks: other weights, and no mechanism to tell apart."""
+    torch = pytest.importorskip("torch")
+    from karat.models.gridnet.files import default_shape, save_network
+    from karat.models.gridnet.network import GridNetwork
+
+    models = []
+    for number, (twin, seed) in enumerate((twin, seed) for twin in ("pure", "spur") for seed in range(3)):
+        torch.manual_seed(number)
+        path = save_network(GridNetwork(default_shape()), tmp_path / f"{twin}{seed}.safetensors")
+        models.append({"name": f"gridnet.{twin}", "seed": seed, "weights": str(path)})
+    spec = Spec.parse(
+        {
+            "protocol": "grid", "models": models,
+            "datasets": [{"name": "grid", "buckets": ["D1_M_F0_d0.3"], "per_bucket": 6, "cell": 16}],
+            "explainers": ["gradient/input_x_gradient", "control/oracle"],
+        }
+    )  # fmt: skip
+    result = run(spec, tmp_path / "run", workers=0)
+    pairs = [one for one in seed_pairs(tidy(result.scores())) if one.explainer == "gradient/input_x_gradient"]
+    assert [one.mechanisms for one in pairs].count("different") == 9
+    assert [one.mechanisms for one in pairs].count("same") == 12
+    [found] = [finding for finding in result.findings() if finding.title == "Mechanisms, or just other weights?"]
+    counts = {row[0:2]: row[found.columns.index("counts")] for row in found.rows}
+    assert counts == {("gridnet", "gradient/input_x_gradient"): "no", ("gridnet", "control/oracle"): "yes"}

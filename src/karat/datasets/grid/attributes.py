@@ -34,17 +34,17 @@ def sample_attribute(
     extra = sums.objects - most * (most + 1) // 2
     _scatter(counts, source.uniform("extra", index, extra), most + 1)
     if bucket.form == 0:
-        asked = deal(source.key("schedule"), index, count_deck(most))
-        answer = asked + COUNT_0
+        target = deal(source.key("schedule"), index, count_deck(most))
+        answer = target + COUNT_0
     else:
         yes = deal(source.key("schedule"), index, np.repeat([True, False], 4))
         # The largest of these classes is never asked for, so that being the majority says nothing (Case 2).
-        asked = np.where(yes, 1 + integers(source.uniform("asked", index, 1)[:, 0], max(most - 1, 1)), 0)
+        target = np.where(yes, 1 + integers(source.uniform("asked", index, 1)[:, 0], max(most - 1, 1)), 0)
         answer = np.where(yes, YES, NO)
     cells, slots = _arrange(world, index, source, counts, classes)
-    roles = np.where(slots < 0, 0, np.where(slots == asked[:, None], TARGET, DISTRACTOR)).astype(np.int8)
-    nouns = nouns_of(world, np.take_along_axis(classes, asked[:, None], axis=1), "M")
-    return bare_batch(bucket, world, mode, seed, index, cells, roles, nouns, asked[:, None], answer)
+    roles = np.where(slots < 0, 0, np.where(slots == target[:, None], TARGET, DISTRACTOR)).astype(np.int8)
+    nouns = nouns_of(world, np.take_along_axis(classes, target[:, None], axis=1), "M")
+    return bare_batch(bucket, world, mode, seed, index, cells, roles, nouns, target[:, None], answer)
 
 
 def sample_classes(

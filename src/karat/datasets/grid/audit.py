@@ -84,8 +84,8 @@ class Auditor:
         """Check one chunk."""
         bucket, codes = claims.bucket, claims.codes
         queries = [parse(text, claims.world) for text in claims.questions]
-        asked = Asked(queries, claims.world)
-        truth = asked.execute(codes)
+        questions = Asked(queries, claims.world)
+        truth = questions.execute(codes)
         stated = np.array([answer_number(text) for text in claims.answers], dtype=np.int64)
         self._expect(claims, stated == truth, "the answer is right", f"executor disagrees in {bucket}")
         self._expect(claims, truth != NO_ANSWER, "anchors are unique", "an anchor is missing or not the only one")
@@ -94,21 +94,21 @@ class Auditor:
         if strict:
             full = (codes > 0).sum(axis=1) == wanted
             self._expect(claims, full, "the number of objects is floor(density x cells)", f"not {wanted}")
-        found = regions(asked, codes)
-        cheap = shortcuts(asked, codes)
-        self._compare(claims, "certificate: valid", found["valid"])
-        self._compare(claims, "certificate: confusers", found["confusers"])
-        self._compare(claims, "certificate: confuser_objects", found["held"])
+        computed = regions(questions, codes)
+        cheap = shortcuts(questions, codes)
+        self._compare(claims, "certificate: valid", computed["valid"])
+        self._compare(claims, "certificate: confusers", computed["confusers"])
+        self._compare(claims, "certificate: confuser_objects", computed["held"])
         for name, answers in cheap.items():
             self._compare(claims, f"certificate: heuristic {name}", answers)
-        self._expect(claims, (found["roles"] == claims.roles).all(axis=1), "roles are right", "a role differs")
+        self._expect(claims, (computed["roles"] == claims.roles).all(axis=1), "roles are right", "a role differs")
         if self.deep:
-            self._compare(claims, "certificate: removal", interventions.removals(asked, codes, truth))
-            self._compare(claims, "certificate: recolour", interventions.repaints(asked, codes, truth, "colour"))
-            self._compare(claims, "certificate: reshape", interventions.repaints(asked, codes, truth, "shape"))
-            self._compare(claims, "certificate: move", interventions.moves(asked, codes, truth))
+            self._compare(claims, "certificate: removal", interventions.removals(questions, codes, truth))
+            self._compare(claims, "certificate: recolour", interventions.repaints(questions, codes, truth, "colour"))
+            self._compare(claims, "certificate: reshape", interventions.repaints(questions, codes, truth, "shape"))
+            self._compare(claims, "certificate: move", interventions.moves(questions, codes, truth))
         if strict:
-            self._guarantees(claims, asked, truth, found, cheap)
+            self._guarantees(claims, questions, truth, computed, cheap)
         self._remember(claims, queries, truth, cheap, codes)
 
     def report(self) -> AuditReport:
@@ -132,24 +132,26 @@ class Auditor:
     def _guarantees(
         self,
         claims: Claims,
-        asked: Asked,
+        questions: Asked,
         truth: Places,
-        found: dict[str, npt.NDArray[Any]],
+        computed: dict[str, npt.NDArray[Any]],
         cheap: dict[str, Places],
     ) -> None:
         """What preset `certified` promises of every single sample."""
         bucket = claims.bucket
         if claims.mode == "spur":
             self._expect(claims, cheap["bag_of_words"] == truth, "in spur the bag of words is right", "it is wrong")
-        if asked.kind == "where":
-            self._expect(claims, asked.lead(claims.codes) >= 2, "one axis dominates by two cells", "it does not")
+        if questions.kind == "where":
+            self._expect(claims, questions.lead(claims.codes) >= 2, "one axis dominates by two cells", "it does not")
             return
         if not bucket.relational:
             return
-        self._expect(claims, distinct_directions(asked), "directions within a side differ", "one repeats")
-        self._expect(claims, off_lines(asked, claims.codes), "no target-like object is on an anchor's line", "one is")
+        self._expect(claims, distinct_directions(questions), "directions within a side differ", "one repeats")
+        self._expect(
+            claims, off_lines(questions, claims.codes), "no target-like object is on an anchor's line", "one is"
+        )
         if claims.mode == "pure":
-            occupied = np.asarray((found["held"] > 0).all(axis=1))
+            occupied = np.asarray((computed["held"] > 0).all(axis=1))
             self._expect(claims, occupied, "every confuser region is occupied", "one is empty")
             if bucket.task == "count":
                 for name, answers in cheap.items():
@@ -160,9 +162,9 @@ class Auditor:
         for row in np.flatnonzero(~holds).tolist():
             self._violate(claim, Violation(claims.ids[row], claim, detail))
 
-    def _compare(self, claims: Claims, claim: str, found: npt.NDArray[Any]) -> None:
+    def _compare(self, claims: Claims, claim: str, computed: npt.NDArray[Any]) -> None:
         stated = claims.certificate[claim.removeprefix("certificate: ")]
-        same = (np.asarray(stated).reshape(len(found), -1) == found.reshape(len(found), -1)).all(axis=1)
+        same = (np.asarray(stated).reshape(len(computed), -1) == computed.reshape(len(computed), -1)).all(axis=1)
         self._expect(claims, same, claim, "the scene says otherwise")
 
     def _violate(self, kind: str, violation: Violation) -> None:

@@ -100,8 +100,8 @@ class BatchProof:
         want_colour, want_shape = nouns[..., 0][extra], nouns[..., 1][extra]
         same_colour = (want_colour < 0) | (want_colour == colour[:, None])
         same_shape = (want_shape < 0) | (want_shape == shape[:, None])
-        found: Bools = same_colour & same_shape & (codes > 0)[:, None]
-        return found
+        matching: Bools = same_colour & same_shape & (codes > 0)[:, None]
+        return matching
 
     @cached_property
     def like(self) -> Bools:
@@ -184,17 +184,17 @@ class BatchProof:
             at = self.like[:, 0].argmax(axis=1)
             return {"bag_of_words": position_answer(self.world, at) + LEFT}
         total = self.like.sum(axis=2)
-        found = {"bag_of_words": self._answer(total)}
+        answers = {"bag_of_words": self._answer(total)}
         for k, side in enumerate(self._side):
             counts = self.counts.copy()
             counts[:, side] = (self.like[:, side] & self.relaxed[:, k]).sum(axis=1)
-            found[f"drop_anchor_{k + 1}"] = self._answer(counts)
+            answers[f"drop_anchor_{k + 1}"] = self._answer(counts)
         largest = self._class_counts().max(axis=1)
         if scenes.bucket.task == "count":
-            found["majority"] = largest + COUNT_0
+            answers["majority"] = largest + COUNT_0
         else:  # generous to the rule: it may read which class is asked for
-            found["majority"] = np.where(total[:, 0] == largest, YES, NO)
-        return found
+            answers["majority"] = np.where(total[:, 0] == largest, YES, NO)
+        return answers
 
     def _class_counts(self) -> Ints:
         """(n, kinds) objects per shape (SO), colour (CO) or class."""
@@ -237,8 +237,8 @@ class BatchProof:
             valid = self.valid[..., None]
             counts = self.counts[:, :, None, None] - (was[:, :sides] & valid) + (becomes[:, :sides] & valid)
             alters = undefined | (self._answer(counts) != scenes.answer[:, None, None])
-        found: Bools = alters & (codes != scenes.cells[..., None]) & (scenes.cells > 0)[..., None]
-        return found
+        altering: Bools = alters & (codes != scenes.cells[..., None]) & (scenes.cells > 0)[..., None]
+        return altering
 
     @cached_property
     def recolour(self) -> Bools:

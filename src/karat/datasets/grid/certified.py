@@ -57,11 +57,11 @@ def _spatial(
     anchor_cells = np.zeros((n, anchors), dtype=np.int64)
     todo = np.arange(n)
     for attempt in range(ATTEMPTS):
-        fits, found = _place(
+        fits, placed = _place(
             bucket, world, mode, index[todo], source, attempt, pick[todo], true[todo], confusers[todo], like[todo], sums
         )
         done = todo[fits]
-        roles[done], directions[done], anchor_cells[done] = (array[fits] for array in found)
+        roles[done], directions[done], anchor_cells[done] = (array[fits] for array in placed)
         todo = todo[~fits]
         if len(todo) == 0:
             break

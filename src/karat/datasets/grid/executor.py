@@ -126,12 +126,12 @@ class Asked:
 
     def matches(self, codes: Codes, noun: tuple[Codes | None, Codes | None], rows: Any) -> npt.NDArray[np.bool_]:
         """(m, P) objects that a noun describes."""
-        found = codes > 0
+        matching = codes > 0
         if noun[0] is not None:
-            found &= self._colour_of[codes] == noun[0][rows][:, None]
+            matching &= self._colour_of[codes] == noun[0][rows][:, None]
         if noun[1] is not None:
-            found &= self._shape_of[codes] == noun[1][rows][:, None]
-        return found
+            matching &= self._shape_of[codes] == noun[1][rows][:, None]
+        return matching
 
     def inside(self, codes: Codes, k: int, rows: Any) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
         """(m, P) cells that satisfy constraint k, and (m,) whether its anchor is there and is the only one."""
@@ -145,15 +145,15 @@ class Asked:
 
     def counts(self, codes: Codes, rows: Any = slice(None), dropped: frozenset[int] = frozenset()) -> Places:
         """(m, sides) objects that satisfy each clause, constraints in `dropped` aside; -1 if an anchor is amiss."""
-        found = [self.matches(codes, noun, rows) for noun in self.targets]
+        matching = [self.matches(codes, noun, rows) for noun in self.targets]
         sound = np.ones(len(codes), dtype=np.bool_)
         for k, side in enumerate(self.side_of):
             if k in dropped:
                 continue
             region, one = self.inside(codes, k, rows)
-            found[side] = found[side] & region
+            matching[side] = matching[side] & region
             sound &= one
-        counts = np.stack([mask.sum(axis=1) for mask in found], axis=1).astype(np.int64)
+        counts = np.stack([mask.sum(axis=1) for mask in matching], axis=1).astype(np.int64)
         counts[~sound] = NO_ANSWER
         return counts
 
@@ -184,8 +184,8 @@ class Asked:
         t = self.matches(codes, self.targets[0], rows).argmax(axis=1)
         a = self.matches(codes, self.anchors[0], rows).argmax(axis=1)
         gap = abs(self._x[t].astype(np.int64) - self._x[a]) - abs(self._y[t].astype(np.int64) - self._y[a])
-        found: Places = abs(gap)
-        return found
+        lead: Places = abs(gap)
+        return lead
 
 
 def execute(text: str, cells: npt.NDArray[Any], world: World) -> str:

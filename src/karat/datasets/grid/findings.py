@@ -13,34 +13,34 @@ from karat.datasets.grid.rules import image_features
 from karat.datasets.grid.scenes import ADVERSARIAL, ADVERSARIAL_2, ANCHOR, DISTRACTOR, TARGET, TARGET_2
 
 
-def regions(asked: Asked, codes: Codes) -> dict[str, npt.NDArray[Any]]:
+def regions(questions: Asked, codes: Codes) -> dict[str, npt.NDArray[Any]]:
     """Valid regions, confuser regions, what they hold, and the role of every object, found by looking."""
     n = len(codes)
     everything = slice(None)
-    likes = [asked.matches(codes, noun, everything) for noun in asked.targets]
+    likes = [questions.matches(codes, noun, everything) for noun in questions.targets]
     roles = np.where(codes > 0, DISTRACTOR, 0).astype(np.int8)
-    if asked.kind == "where":
-        anchor = asked.matches(codes, asked.anchors[0], everything)
+    if questions.kind == "where":
+        anchor = questions.matches(codes, questions.anchors[0], everything)
         roles[likes[0]], roles[anchor] = TARGET, ANCHOR
-        same = _same_direction(asked, codes)
+        same = _same_direction(questions, codes)
         confuser = ~same
         held = (likes[0] & confuser).sum(axis=1)[:, None]
         return {"valid": same[:, None], "confusers": confuser[:, None], "held": held, "roles": roles}
-    inside = [asked.inside(codes, k, everything)[0] for k in range(len(asked.side_of))]
+    inside = [questions.inside(codes, k, everything)[0] for k in range(len(questions.side_of))]
     whole = np.ones(codes.shape, dtype=np.bool_)
-    valid = [np.logical_and.reduce([whole, *(r for r, s in zip(inside, asked.side_of, strict=True) if s == side)])
+    valid = [np.logical_and.reduce([whole, *(r for r, s in zip(inside, questions.side_of, strict=True) if s == side)])
              for side in range(len(likes))]  # fmt: skip
     confusers, held = [], []
-    for k, side in enumerate(asked.side_of):
-        others = [r for j, (r, s) in enumerate(zip(inside, asked.side_of, strict=True)) if s == side and j != k]
+    for k, side in enumerate(questions.side_of):
+        others = [r for j, (r, s) in enumerate(zip(inside, questions.side_of, strict=True)) if s == side and j != k]
         region = np.logical_and.reduce([whole, *others]) & ~inside[k]
         confusers.append(region)
         held.append((region & likes[side]).sum(axis=1))
     for side, like in enumerate(likes):
         roles[like] = (ADVERSARIAL, ADVERSARIAL_2)[side]
         roles[like & valid[side]] = (TARGET, TARGET_2)[side]
-    for k, noun in enumerate(asked.anchors):
-        roles[asked.matches(codes, noun, everything)] = ANCHOR + k
+    for k, noun in enumerate(questions.anchors):
+        roles[questions.matches(codes, noun, everything)] = ANCHOR + k
     return {
         "valid": np.stack(valid, axis=1),
         "confusers": np.stack(confusers, axis=1) if confusers else np.zeros((n, 0, codes.shape[1]), np.bool_),
@@ -49,43 +49,43 @@ def regions(asked: Asked, codes: Codes) -> dict[str, npt.NDArray[Any]]:
     }
 
 
-def _same_direction(asked: Asked, codes: Codes) -> npt.NDArray[np.bool_]:
+def _same_direction(questions: Asked, codes: Codes) -> npt.NDArray[np.bool_]:
     """(n, P) cells where a target would give the stated answer: put it there and ask, the anchor alone with it."""
     rows = np.arange(len(codes))
-    target = asked.matches(codes, asked.targets[0], slice(None))
-    anchor = asked.matches(codes, asked.anchors[0], slice(None))
+    target = questions.matches(codes, questions.targets[0], slice(None))
+    anchor = questions.matches(codes, questions.anchors[0], slice(None))
     code = codes[rows, target.argmax(axis=1)]
-    truth = asked.execute(codes)
+    truth = questions.execute(codes)
     same = np.zeros(codes.shape, dtype=np.bool_)
     for cell in range(codes.shape[1]):
         scene = np.where(anchor, codes, 0).astype(np.uint8)
         free = scene[:, cell] == 0
         scene[:, cell] = np.where(free, code, scene[:, cell])
-        same[:, cell] = free & (asked.execute(scene) == truth)
+        same[:, cell] = free & (questions.execute(scene) == truth)
     return same
 
 
-def shortcuts(asked: Asked, codes: Codes) -> dict[str, Places]:
+def shortcuts(questions: Asked, codes: Codes) -> dict[str, Places]:
     """What the heuristics answer: cases 1, 3 and 2 of gridvqax2026 section 3.3."""
-    if asked.kind == "where":
-        return {"bag_of_words": _nearest_side(asked, codes)}
-    every = range(len(asked.side_of))
-    found = {"bag_of_words": asked.execute(codes, dropped=frozenset(every))}
+    if questions.kind == "where":
+        return {"bag_of_words": _nearest_side(questions, codes)}
+    every = range(len(questions.side_of))
+    answers = {"bag_of_words": questions.execute(codes, dropped=frozenset(every))}
     for k in every:
-        found[f"drop_anchor_{k + 1}"] = asked.execute(codes, dropped=frozenset({k}))
-    largest = _largest_group(asked, codes)
-    if asked.kind == "how many":
-        found["majority"] = largest
+        answers[f"drop_anchor_{k + 1}"] = questions.execute(codes, dropped=frozenset({k}))
+    largest = _largest_group(questions, codes)
+    if questions.kind == "how many":
+        answers["majority"] = largest
     else:
-        mine = asked.matches(codes, asked.targets[0], slice(None)).sum(axis=1)
-        found["majority"] = np.where(mine == largest, executor.YES, executor.NO)
-    return found
+        mine = questions.matches(codes, questions.targets[0], slice(None)).sum(axis=1)
+        answers["majority"] = np.where(mine == largest, executor.YES, executor.NO)
+    return answers
 
 
-def _nearest_side(asked: Asked, codes: Codes) -> Places:
+def _nearest_side(questions: Asked, codes: Codes) -> Places:
     """The shortcut of "where" questions: which side of the image is the target nearest to? Left and right win ties."""
-    size = asked.world.size
-    at = asked.matches(codes, asked.targets[0], slice(None)).argmax(axis=1)
+    size = questions.world.size
+    at = questions.matches(codes, questions.targets[0], slice(None)).argmax(axis=1)
     x, y = at % size, at // size
     margins = np.stack([x, size - 1 - x, y, size - 1 - y])
     near_x, near_y = margins[:2].min(axis=0), margins[2:].min(axis=0)
@@ -94,32 +94,32 @@ def _nearest_side(asked: Asked, codes: Codes) -> Places:
     return np.where(near_x <= near_y, sideways, upright).astype(np.int64)
 
 
-def _largest_group(asked: Asked, codes: Codes) -> Places:
+def _largest_group(questions: Asked, codes: Codes) -> Places:
     """Size of the largest group of objects that one noun of this kind of question could describe."""
-    features = image_features(codes, asked.world)
-    colour, shape = asked.targets[0]
+    features = image_features(codes, questions.world)
+    colour, shape = questions.targets[0]
     group = "shape" if colour is None else "colour" if shape is None else "class"
-    found: Places = features[f"size of the largest {group}"]
-    return found
+    largest: Places = features[f"size of the largest {group}"]
+    return largest
 
 
-def distinct_directions(asked: Asked) -> npt.NDArray[np.bool_]:
-    sound = np.ones(len(asked.relations[0]), dtype=np.bool_)
-    for j, side in enumerate(asked.side_of):
+def distinct_directions(questions: Asked) -> npt.NDArray[np.bool_]:
+    sound = np.ones(len(questions.relations[0]), dtype=np.bool_)
+    for j, side in enumerate(questions.side_of):
         for k in range(j):
-            if asked.side_of[k] == side:
-                sound &= asked.relations[j] != asked.relations[k]
+            if questions.side_of[k] == side:
+                sound &= questions.relations[j] != questions.relations[k]
     return sound
 
 
-def off_lines(asked: Asked, codes: Codes) -> npt.NDArray[np.bool_]:
+def off_lines(questions: Asked, codes: Codes) -> npt.NDArray[np.bool_]:
     """No target-like object shares the coordinate that a relation of its side compares."""
-    size = asked.world.size
+    size = questions.world.size
     sound = np.ones(len(codes), dtype=np.bool_)
     cell = np.arange(codes.shape[1])
-    for k, side in enumerate(asked.side_of):
-        at = asked.matches(codes, asked.anchors[k], slice(None)).argmax(axis=1)[:, None]
-        sideways = np.isin(asked.relations[k], ("left of", "right of"))[:, None]
+    for k, side in enumerate(questions.side_of):
+        at = questions.matches(codes, questions.anchors[k], slice(None)).argmax(axis=1)[:, None]
+        sideways = np.isin(questions.relations[k], ("left of", "right of"))[:, None]
         tie = np.where(sideways, cell % size == at % size, cell // size == at // size)
-        sound &= ~(tie & asked.matches(codes, asked.targets[side], slice(None))).any(axis=1)
+        sound &= ~(tie & questions.matches(codes, questions.targets[side], slice(None))).any(axis=1)
     return sound

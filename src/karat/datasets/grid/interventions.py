@@ -10,20 +10,20 @@ from karat.datasets.grid.executor import Asked, Codes, Places
 Bools = npt.NDArray[np.bool_]
 
 
-def removals(asked: Asked, codes: Codes, truth: Places) -> Bools:
+def removals(questions: Asked, codes: Codes, truth: Places) -> Bools:
     """(n, P) whether the answer changes when the object of a cell is taken away."""
     altered = np.zeros(codes.shape, dtype=np.bool_)
     for cell in range(codes.shape[1]):
         rows = np.flatnonzero(codes[:, cell])
         scene = codes[rows]
         scene[:, cell] = 0
-        altered[rows, cell] = asked.execute(scene, rows) != truth[rows]
+        altered[rows, cell] = questions.execute(scene, rows) != truth[rows]
     return altered
 
 
-def repaints(asked: Asked, codes: Codes, truth: Places, attribute: str) -> Bools:
+def repaints(questions: Asked, codes: Codes, truth: Places, attribute: str) -> Bools:
     """(n, P, values) whether the answer changes when the object of a cell gets each colour or shape."""
-    world = asked.world
+    world = questions.world
     values = world.n_colours if attribute == "colour" else world.n_shapes
     altered = np.zeros((*codes.shape, values), dtype=np.bool_)
     for cell in range(codes.shape[1]):
@@ -33,11 +33,11 @@ def repaints(asked: Asked, codes: Codes, truth: Places, attribute: str) -> Bools
             rows = np.flatnonzero((codes[:, cell] > 0) & (code != codes[:, cell]))
             scene = codes[rows]
             scene[:, cell] = code[rows]
-            altered[rows, cell, value] = asked.execute(scene, rows) != truth[rows]
+            altered[rows, cell, value] = questions.execute(scene, rows) != truth[rows]
     return altered
 
 
-def moves(asked: Asked, codes: Codes, truth: Places) -> Bools:
+def moves(questions: Asked, codes: Codes, truth: Places) -> Bools:
     """(n, P, P) whether the answer changes when the object of a cell goes to each empty cell."""
     cells = codes.shape[1]
     altered = np.zeros((len(codes), cells, cells), dtype=np.bool_)
@@ -47,5 +47,5 @@ def moves(asked: Asked, codes: Codes, truth: Places) -> Bools:
             scene = codes[rows]
             scene[:, end] = scene[:, start]
             scene[:, start] = 0
-            altered[rows, start, end] = asked.execute(scene, rows) != truth[rows]
+            altered[rows, start, end] = questions.execute(scene, rows) != truth[rows]
     return altered

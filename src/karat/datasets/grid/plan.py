@@ -244,7 +244,7 @@ def compare_counts(each: int, one: int, two: int, yes: bool, most: int) -> Seque
     Dropping an anchor of side 1 only raises count 1, so it can only turn a "no" wrong: then n1 + c1 > n2 must hold for
     every anchor. Likewise a "yes" must fail when an anchor of side 2 is dropped: n1 <= n2 + c2.
     """
-    found = []
+    plans = []
     for n1 in range(min(one - each, most) + 1):
         for n2 in range(min(two - each, most) + 1):
             if (n1 > n2) != yes:
@@ -252,5 +252,5 @@ def compare_counts(each: int, one: int, two: int, yes: bool, most: int) -> Seque
             c1 = 1 if yes else n2 - n1 + 1
             c2 = n1 - n2 if yes else 1
             if n1 + each * c1 <= one and n2 + each * c2 <= two:
-                found.append((n1, n2, c1, c2))
-    return tuple(found)
+                plans.append((n1, n2, c1, c2))
+    return tuple(plans)

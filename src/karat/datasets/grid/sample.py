@@ -86,8 +86,8 @@ class Scene:
 
     def cells_of(self, *roles: str) -> npt.NDArray[np.bool_]:
         """(S, S) cells whose object has one of the roles: target, anchor, adversarial, distractor."""
-        found: npt.NDArray[np.bool_] = _role_table(roles)[self.roles]
-        return found
+        cells: npt.NDArray[np.bool_] = _role_table(roles)[self.roles]
+        return cells
 
 
 class _WhenAsked:

@@ -35,14 +35,14 @@ def generalized_iou(a: Tensor, b: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def match(found: Found, objects: Objects) -> Tensor:
+def match(detections: Found, objects: Objects) -> Tensor:
     """(n, G) the query that each object is given to, by the Hungarian method; -1 at padding and where queries ran out.
 
     Cost: 5 x L1 + 2 x (1 - gIoU) + 1 - P(phrase), MDETR's weights.
     """
-    given = found.boxes[:, :, None, :]
+    given = detections.boxes[:, :, None, :]
     wanted = objects.boxes[:, None, :, :]
-    likely = found.phrases.softmax(dim=-1)[..., : objects.phrases.shape[-1]] @ objects.phrases.transpose(1, 2)
+    likely = detections.phrases.softmax(dim=-1)[..., : objects.phrases.shape[-1]] @ objects.phrases.transpose(1, 2)
     cost = 5 * (given - wanted).abs().sum(dim=-1) - 2 * generalized_iou(given, wanted) - likely
     table = cost.cpu().double().numpy()
     counts = objects.real.sum(dim=1).tolist()
@@ -53,33 +53,33 @@ def match(found: Found, objects: Objects) -> Tensor:
     return result.to(objects.real.device)
 
 
-def detection(found: Found, objects: Objects, keep: Tensor) -> dict[str, Tensor]:
+def detection(detections: Found, objects: Objects, keep: Tensor) -> dict[str, Tensor]:
     """L1 and generalised IoU of matched boxes, soft token prediction, and alignment of queries with words."""
-    query = match(found, objects)
+    query = match(detections, objects)
     sample, slot = (query >= 0).nonzero(as_tuple=True)
     chosen = query[sample, slot]
-    given, wanted = found.boxes[sample, chosen], objects.boxes[sample, slot]
+    given, wanted = detections.boxes[sample, chosen], objects.boxes[sample, slot]
     words, count = objects.phrases.shape[-1], max(len(chosen), 1)  # a batch may name nothing that is there
 
     # Soft token prediction: matched queries name the words of their phrase, the rest name "no object".
-    target = torch.zeros_like(found.phrases)
+    target = torch.zeros_like(detections.phrases)
     target[..., -1] = 1
-    target[sample, chosen] = F.pad(objects.phrases[sample, slot], (0, found.phrases.shape[-1] - words))
-    weight = torch.full(found.phrases.shape[:2], 0.1, device=target.device)  # MDETR's weight of "no object"
+    target[sample, chosen] = F.pad(objects.phrases[sample, slot], (0, detections.phrases.shape[-1] - words))
+    weight = torch.full(detections.phrases.shape[:2], 0.1, device=target.device)  # MDETR's weight of "no object"
     weight[sample, chosen] = 1.0
-    phrase = -(target * found.phrases.log_softmax(dim=-1)).sum(dim=-1)
+    phrase = -(target * detections.phrases.log_softmax(dim=-1)).sum(dim=-1)
 
     return {
         "l1": (given - wanted).abs().sum() / count,
         "giou": (1 - generalized_iou(given, wanted)).sum() / count,
         "phrase": (phrase * weight).sum() / weight.sum(),
-        "align": _align(found, target[..., :words] > 0, keep),
+        "align": _align(detections, target[..., :words] > 0, keep),
     }
 
 
-def _align(found: Found, positive: Tensor, keep: Tensor) -> Tensor:
+def _align(detections: Found, positive: Tensor, keep: Tensor) -> Tensor:
     """Contrastive alignment both ways: a query is close to its words and far from others, and the reverse."""
-    logits = found.queries @ found.words.transpose(1, 2) / TEMPERATURE  # (n, Q, T)
+    logits = detections.queries @ detections.words.transpose(1, 2) / TEMPERATURE  # (n, Q, T)
     logits = logits.masked_fill(~keep[:, None, :], -1e4)
     total = logits.new_zeros(())
     for dim in (2, 1):
@@ -96,9 +96,9 @@ def roles(logits: Tensor, role: Tensor, weight: Tensor) -> Tensor:
     return (loss * weight.flatten()).sum() / weight.sum().clamp(min=1e-6)
 
 
-def regions(logits: Tensor, holds: Tensor, asked: Tensor) -> Tensor:
+def regions(logits: Tensor, holds: Tensor, named: Tensor) -> Tensor:
     """Binary cross-entropy of "relation k holds at this cell" (n, cells, k) over the relations asked (n, k)."""
-    weight = (asked[:, None, :] & torch.ones_like(holds)).to(logits.dtype)
+    weight = (named[:, None, :] & torch.ones_like(holds)).to(logits.dtype)
     loss = F.binary_cross_entropy_with_logits(logits, holds.to(logits.dtype), reduction="none")
     return (loss * weight).sum() / weight.sum().clamp(min=1)
 

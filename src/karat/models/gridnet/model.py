@@ -93,23 +93,23 @@ class GridNetModel:
             return replace(inputs, reuse={"cells": self.module.look(inputs.pixels)})
 
     def answer(self, samples: Sequence[Sample]) -> list[str]:
-        found: list[str] = []
+        answers: list[str] = []
         with torch.inference_mode():
             for first in range(0, len(samples), BATCH):
                 table = self.outputs(self.encode(samples[first : first + BATCH])).log_probabilities()
-                found += [self.answers[number] for number in table.argmax(dim=1).tolist()]
-        return found
+                answers += [self.answers[number] for number in table.argmax(dim=1).tolist()]
+        return answers
 
     def score(self, samples: Sequence[Sample], answers: Sequence[str]) -> Values:
         if len(samples) != len(answers):
             raise BadInput(f"one answer per sample is needed; got {len(samples)} samples and {len(answers)} answers.")
-        found = np.zeros(len(samples))
+        scores = np.zeros(len(samples))
         with torch.inference_mode():
             for first in range(0, len(samples), BATCH):
                 part = slice(first, first + BATCH)
                 chosen = self.log_probability(self.encode(samples[part]), answers[part])
-                found[part] = chosen.exp().double().cpu().numpy()
-        return found
+                scores[part] = chosen.exp().double().cpu().numpy()
+        return scores
 
     def detect(self, samples: Sequence[Sample], threshold: float = 0.5) -> list[list[tuple[Box, tuple[int, ...]]]]:
         """For each sample the boxes (x, y, width, height, in pixels) of named objects and the words that name them.
@@ -120,14 +120,14 @@ class GridNetModel:
         inputs = self.encode(samples)
         tokens, keep = self._text(inputs)
         with torch.inference_mode():
-            found: Found = self.module.decoder(self.module.encode(inputs.pixels, tokens, keep))
-        chances = found.phrases.softmax(dim=-1)
+            detections: Found = self.module.decoder(self.module.encode(inputs.pixels, tokens, keep))
+        chances = detections.phrases.softmax(dim=-1)
         result = []
         for i, sample in enumerate(samples):
             height, width = sample.size
             named = []
             for q in torch.nonzero(1 - chances[i, :, -1] > threshold)[:, 0].tolist():
-                x, y, w, h = found.boxes[i, q].tolist()
+                x, y, w, h = detections.boxes[i, q].tolist()
                 box = (round((x - w / 2) * width), round((y - h / 2) * height), round(w * width), round(h * height))
                 spoken = chances[i, q, :-1] * (torch.arange(self.module.shape.words) < len(inputs.words[i]))
                 named.append((box, tuple(torch.nonzero(spoken >= spoken.max() / 2)[:, 0].tolist())))

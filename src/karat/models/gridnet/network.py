@@ -160,11 +160,11 @@ class Decoder(nn.Module):
     def forward(self, encoded: Encoded) -> Found:
         n = len(encoded.cells)
         memory = torch.cat([encoded.cells, encoded.words], dim=1)
-        seen = torch.cat([encoded.keep.new_ones(n, encoded.cells.shape[1]), encoded.keep], dim=1)
+        visible = torch.cat([encoded.keep.new_ones(n, encoded.cells.shape[1]), encoded.keep], dim=1)
         x = self.queries.expand(n, -1, -1)
         normal = self.norm1(x)
         x = x + self.self_attention(normal, normal, encoded.keep.new_ones(n, x.shape[1]))[0]
-        x = x + self.cross_attention(self.norm2(x), memory, seen)[0]
+        x = x + self.cross_attention(self.norm2(x), memory, visible)[0]
         x = x + self.down(F.gelu(self.up(self.norm3(x))))
         return Found(
             boxes=self.box(x).sigmoid(),
@@ -215,10 +215,10 @@ class GridNetwork(nn.Module):
             words = block(words, keep)
         read = words
         x = torch.cat([self.answer.expand(n, 1, -1), image, words], dim=1)
-        seen = torch.cat([keep.new_ones(n, 1 + cells), keep], dim=1)
+        visible = torch.cat([keep.new_ones(n, 1 + cells), keep], dim=1)
         middle = x
         for i, block in enumerate(self.joint):
-            x = block(x, seen)
+            x = block(x, visible)
             if i == self.shape.joint_layers - 3:
                 middle = x
         x = self.norm(x)

@@ -46,7 +46,7 @@ class GridNetTrainee(Trainee):
         answers = self.network.answers(encoded)
         length = keep.shape[1]
         clean = torch.from_numpy(~batch.altered).to(device)
-        role, word_role, asked = supervision(batch, self.recipe.mode)
+        role, word_role, named = supervision(batch, self.recipe.mode)
         roles = torch.from_numpy(role).to(device)
         weight = torch.where(roles == 0, EMPTY_WEIGHT, torch.where(roles == 1, DISTRACTOR_WEIGHT, 1.0)) * clean[:, None]
         parts = {
@@ -60,16 +60,18 @@ class GridNetTrainee(Trainee):
             "region": losses.regions(
                 self.network.region(encoded.middle_cells),
                 torch.from_numpy(batch.holds).to(device),
-                torch.from_numpy(asked).to(device) & clean[:, None],
+                torch.from_numpy(named).to(device) & clean[:, None],
             ),
         }
         total = self.recipe.roles * (parts["role"] + parts["middle"]) + 0.5 * parts["words"] + parts["region"]
         few = slice(0, self.recipe.detected)
         objects = named_objects(batch.take(few), role[few], word_role[few, :length], self.network.shape.grid, device)
         some = type(encoded)(*(tensor[few] for tensor in encoded))
-        found = losses.detection(self.network.decoder(some), objects, keep[few])
-        parts |= found
-        total = total + sum((LOSS_WEIGHTS[name] * value for name, value in found.items()), start=total.new_zeros(()))
+        detection = losses.detection(self.network.decoder(some), objects, keep[few])
+        parts |= detection
+        total = total + sum(
+            (LOSS_WEIGHTS[name] * value for name, value in detection.items()), start=total.new_zeros(())
+        )
         if answering:
             kind, value = question_types(batch, device)
             trust = torch.where(clean, 1.0, self.recipe.altered_weight)

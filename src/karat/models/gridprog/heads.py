@@ -102,7 +102,7 @@ def header() -> Head:
     )
 
 
-def _fit(world: World, seen: str, wanted: str) -> tuple[tuple[Mix, Mix], ...]:
+def _fit(world: World, given: str, wanted: str) -> tuple[tuple[Mix, Mix], ...]:
     """MATCH times: PLAIN for an object, + AGREES per named attribute it has, - MISSES per one it lacks.
 
     Above 0 only where all that is named is seen: by 0.50 to 0.60; the nearest miss is at -0.45.
@@ -115,7 +115,7 @@ def _fit(world: World, seen: str, wanted: str) -> tuple[tuple[Mix, Mix], ...]:
         for value in values
     ]
     pairs.append(({"occupied": MATCH, "one": -MATCH * (1 - PLAIN)}, {"one": 1.0}))
-    return tuple(pairs) if seen == "query" and wanted == "key" else tuple((key, query) for query, key in pairs)
+    return tuple(pairs) if given == "query" and wanted == "key" else tuple((key, query) for query, key in pairs)
 
 
 def ground(world: World) -> Head:
@@ -123,7 +123,7 @@ def ground(world: World) -> Head:
     relations = {**{f"says {direction}": 1.0 for direction in DIRECTIONS}, "says relative": 1.0}
     return Head(
         "ground",
-        scores=(*_fit(world, seen="key", wanted="query"), (relations, {"one": 60.0})),
+        scores=(*_fit(world, given="key", wanted="query"), (relations, {"one": 60.0})),
         writes=(
             ({"x": 1 / SETTLED}, "anchor x"),
             ({"y": 1 / SETTLED}, "anchor y"),
@@ -135,7 +135,7 @@ def ground(world: World) -> Head:
 
 def match(world: World) -> tuple[Head, ...]:
     """A cell looks at a target phrase if its object fits: the weight is the candidate's degree, from 0 to 1."""
-    fits = _fit(world, seen="query", wanted="key")
+    fits = _fit(world, given="query", wanted="key")
     return (
         Head("match 1", fits, (({"is readout": 1 / SETTLED}, "candidate 1"),), (Reach("cell", "readout"),)),
         Head(

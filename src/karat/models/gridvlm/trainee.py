@@ -101,12 +101,12 @@ class GridVLMTrainee(Trainee):
     def _grounding(self, batch: Batch, states: tuple[Tensor, ...], last: Tensor, clean: Tensor) -> dict[str, Tensor]:
         """Where the mode's mechanism has to look, over the samples that hide nothing."""
         device = last.device
-        roles, word_roles, asked = supervision(batch, self.recipe.mode)
+        roles, word_roles, relations = supervision(batch, self.recipe.mode)
         rows = torch.arange(len(last), device=device)
-        seen = self.glyph(states[0][:, IMAGE_START:QUESTION_START])
-        shown = torch.from_numpy(np.where(batch.cell_keep, batch.cells, 0).astype(np.int64)).to(device)
+        glyphs = self.glyph(states[0][:, IMAGE_START:QUESTION_START])
+        codes = torch.from_numpy(np.where(batch.cell_keep, batch.cells, 0).astype(np.int64)).to(device)
         visible = torch.from_numpy(batch.cell_keep | batch.emptied[:, None]).to(device)
-        parts = {"glyph": F.cross_entropy(seen[visible], shown[visible])}
+        parts = {"glyph": F.cross_entropy(glyphs[visible], codes[visible])}
 
         # Nouns look at whatever matches them, anchors at their one object.
         at, has = _last_words(word_roles, WORD_ROLES["anchor"], MOST_ANCHORS, clean)
@@ -121,15 +121,15 @@ class GridVLMTrainee(Trainee):
         words = states[REGIONS_AT][rows[:, None], at]
         scores = self.region(words, states[REGIONS_AT][:, IMAGE_START:QUESTION_START])
         holds = torch.from_numpy(batch.holds).to(device).transpose(1, 2)
-        parts["region"] = _pointed(scores, holds, has & torch.from_numpy(asked).to(device))
+        parts["region"] = _pointed(scores, holds, has & torch.from_numpy(relations).to(device))
 
         is_target = torch.from_numpy(np.stack([roles == TARGET, roles == TARGET_2], axis=1)).to(device)
         looks = self._looks(states, TARGETS_AT, last[:, None])[:, :2, 0]
         parts["target"] = _looked(looks, is_target, sink, clean[:, None].expand(-1, 2), even=True)
         for layer, halves in zip(HALVES_AT, _halves(device), strict=True):
             looks = self._looks(states, layer, last[:, None])[:, :4, 0]
-            shown = (is_target[:, :, None] & halves).flatten(1, 2)
-            parts[f"half {layer}"] = _looked(looks, shown, sink, clean[:, None].expand(-1, 4), even=True)
+            half_targets = (is_target[:, :, None] & halves).flatten(1, 2)
+            parts[f"half {layer}"] = _looked(looks, half_targets, sink, clean[:, None].expand(-1, 4), even=True)
         parts["place"] = self._place(states[TARGETS_AT + 1][rows, last], is_target, is_anchor, directed & clean)
         return parts
 
@@ -182,8 +182,8 @@ class GridVLMTrainee(Trainee):
         ids = np.full((len(batch), QUESTION_START + longest + 3), token["<pad>"], dtype=np.int64)
         ids[:, :IMAGE_START] = token["<s>"], token["USER"], token[":"]
         ids[:, IMAGE_START:QUESTION_START] = token["<image>"]
-        asked = np.where(batch.word_keep, self.question_token[batch.tokens], token["<pad>"])[:, :longest]
-        ids[:, QUESTION_START : QUESTION_START + longest] = np.where(batch.keep[:, :longest], asked, token["<pad>"])
+        words = np.where(batch.word_keep, self.question_token[batch.tokens], token["<pad>"])[:, :longest]
+        ids[:, QUESTION_START : QUESTION_START + longest] = np.where(batch.keep[:, :longest], words, token["<pad>"])
         rows = np.arange(len(batch))
         last = QUESTION_START + lengths + 1
         ids[rows, last - 1], ids[rows, last] = token["ASSISTANT"], token[":"]

@@ -48,8 +48,8 @@ def _verdict(judged: Sequence[Trust]) -> Finding:
             None if t.orders is None else t.orders.high,
             None if t.mass is None else t.mass.tau,
             "-" if t.sees is None else f"{100 * t.sees:.0f} % swapped",
-            _yes_or_no(t.own_reasons),
-            _yes_or_no(t.reads_words),
+            t.own_reasons or "-",
+            t.reads_words or "-",
             ", ".join(_short(name) for name in t.fooled_by) or "-",
             ", ".join((*t.blind_on, *(f"{m} (backwards)" for m in t.backwards_on))) or "-",
         )
@@ -214,10 +214,6 @@ def _reversals(matrix: pd.DataFrame) -> list[str]:
     if not turned:
         return ["Ranking reversals (pixelrules2024): no two metrics turn each other's order round in this run."]
     return [f"Ranking reversals (pixelrules2024): {len(turned)} pairs, such as {', '.join(turned[:3])}."]
-
-
-def _yes_or_no(value: bool | None) -> str:
-    return "-" if value is None else "yes" if value else "no"
 
 
 def _short(explainer: str) -> str:

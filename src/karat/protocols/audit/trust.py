@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -15,12 +16,14 @@ from karat.statistics.bootstrap import bootstrap_mean
 # They have never met the model; an explanation that is half true should beat them.
 BLIND = ("control/edges", "control/center", "control/uniform", "control/box_only")
 FOOLED = "What fools it"  # a section of the findings
+Preference = Literal["yes", "no", "cannot tell"]
+TINY = 1e-12  # what differs by less differs by rounding
 HALF_TRUE, OTHER_TWIN, WRONG_WORDS = "control/swap(0.4)", "control/other_twin", "control/words"
 
 
 @dataclass(frozen=True)
 class Trust:
-    """Worst case over the models of the run. True, False, or None where the run cannot tell."""
+    """Worst case over the models of the run; None where the run lacks the explanations."""
 
     metric: str
     orders: Order | None  # the ladder of swaps
@@ -29,8 +32,8 @@ class Trust:
     models: tuple[str, ...]
     blind_on: tuple[str, ...]  # models on which the oracle does not beat noise
     backwards_on: tuple[str, ...]  # models on which noise beats the oracle
-    own_reasons: bool | None  # the truth about this model beats the truth about its twin
-    reads_words: bool | None
+    own_reasons: Preference | None  # the truth about this model beats the truth about its twin
+    reads_words: Preference | None
     fooled_by: tuple[str, ...]
 
     @property
@@ -45,10 +48,15 @@ class Trust:
                 f"at its worst it orders the ladder with tau {self.orders.tau:.2f}, at least {self.orders.low:.2f}"
             )  # fmt: skip
             return f"Do not rank explainers by {name} alone: {weak}."
-        if self.own_reasons is False:
+        if self.own_reasons == "no":
             return (
                 f"Trust {name} to find objects, not reasons: it does not prefer the truth about a model to the truth "
                 "about its twin."
+            )
+        if self.own_reasons == "cannot tell":
+            return (
+                f"Trust {name} to find objects: these samples do not tell whether it prefers the truth about a model "
+                "to the truth about its twin."
             )
         if self.fooled_by:
             return f"Trust {name} between explainers that look at the model; {', '.join(self.fooled_by)} fool it."
@@ -71,15 +79,22 @@ def trust(trials: Sequence[Trial]) -> Trust:
         tuple(trial.model for trial in trials),
         tuple(model for model, sign in signs.items() if sign == 0),
         tuple(model for model, sign in signs.items() if sign == -1),
-        _all([sign(trial, ORACLE, OTHER_TWIN) for trial in trials]),
-        _all([sign(trial, ORACLE, WRONG_WORDS) for trial in trials]),
+        prefers(trials, ORACLE, OTHER_TWIN),
+        prefers(trials, ORACLE, WRONG_WORDS),
         tuple(fooled),
     )
 
 
-def _all(signs: Sequence[int | None]) -> bool | None:
-    known = [sign == 1 for sign in signs if sign is not None]
-    return all(known) if known else None
+def prefers(trials: Sequence[Trial], better: str, worse: str) -> Preference | None:
+    """Whether a metric prefers one explanation to another on every model. "no" where on some model it is shown to
+    prefer the other, or scores both alike on every sample; None where no model has both."""
+    gaps = [gap for trial in trials if len(gap := trial.gap(better, worse)) > 1]
+    if not gaps:
+        return None
+    signs = [sign(trial, better, worse) for trial in trials]
+    if -1 in signs or any(np.abs(gap).max() < TINY for gap in gaps):
+        return "no"
+    return "cannot tell" if 0 in signs else "yes"
 
 
 def sign(trial: Trial, better: str, worse: str) -> int | None:
@@ -87,8 +102,8 @@ def sign(trial: Trial, better: str, worse: str) -> int | None:
     gap = trial.gap(better, worse)
     if len(gap) < 2:
         return None
-    if np.ptp(gap) < 1e-12:  # the same for all: no interval needed
-        return 0 if abs(gap[0]) < 1e-12 else int(np.sign(gap[0]))
+    if np.ptp(gap) < TINY:  # the same for all: no interval needed
+        return 0 if abs(gap[0]) < TINY else int(np.sign(gap[0]))
     rng = generator(0, f"{trial.model}/{trial.metric}", f"audit/{better}/{worse}")
     mean_gap = bootstrap_mean(gap, rng=rng, resamples=1000)
     return 1 if mean_gap.low > 0 else -1 if mean_gap.high < 0 else 0

@@ -236,9 +236,14 @@ def _diagnosis(judge: Judge, table: Sequence[Verdict]) -> Iterator[Claim]:
                       within(change, SAME), margin)  # fmt: skip
     for method in METHODS:
         name = explainer_of(judge.rows, method)
-        directed = next((one.estimate for one in table if one.explainer == name), NOTHING)
-        blind: Agreement = "disagree" if directed.low > 0.5 else "agree" if directed.high < 0.7 else CANNOT_TELL
-        yield judge.claim(f"{method} cannot tell the twins apart", where, "fails", directed, blind,
+        verdict = next((one for one in table if one.explainer == name), None)
+        blind: Agreement = CANNOT_TELL
+        if verdict is not None and verdict.shows:
+            blind = "disagree"
+        elif verdict is not None and max(verdict.high, verdict.high_tied) < 0.7:
+            blind = "agree"
+        yield judge.claim(f"{method} cannot tell the twins apart", where, "fails",
+                          NOTHING if verdict is None else verdict.estimate, blind,
                           "directed verdict: it can if above 0.5; it hardly does if below 0.7")  # fmt: skip
     value, where = judge.fact("emap_spur")
     blocks = judge.blocks(SPUR, "modality/emap")

@@ -87,6 +87,8 @@ def verdict_finding(rows: pd.DataFrame, table: Sequence[Verdict], broken: Mappin
         "the spur twin puts more on distractors, less on anchors and less on relation words than that of the pure twin "
         "on the same sample (all in one signed sum, of the `parts` that the explainer has; ties count half), with a "
         "95 % interval over samples: 0.5 is blind, 1 shows the shortcut always, below 0.5 points the wrong way. "
+        "`low_tied` and `high_tied` are the interval with a tie for each of the samples on which an explanation "
+        "`failed`; which way a method points is said where both intervals agree. "
         "`differs` is the AUC of a classifier fitted on other samples, which may be turned round: it says that the "
         "explanations differ, not that they tell the truth; `differs_null` is the largest of 19 tries without any "
         "difference. Methods first, best first; controls below them.",
@@ -104,7 +106,7 @@ def sentences(table: Sequence[Verdict]) -> Iterator[str]:
     methods, controls = ([one for one in table if one.is_control == kind] for kind in (False, True))
     for family, group in groupby(methods, key=lambda one: one.family):
         own = list(group)
-        shows, wrong = sum(one.low > 0.5 for one in own), [one.explainer for one in own if one.high < 0.5]
+        shows, wrong = sum(one.shows for one in own), [one.explainer for one in own if one.misleads]
         best = own[0]
         yield (
             f"On {family}, {shows} of {len(own)} methods show the shortcut more often than chance; best is "
@@ -119,11 +121,13 @@ def sentences(table: Sequence[Verdict]) -> Iterator[str]:
 
 
 def _how(one: Verdict) -> str:
-    if one.low > 0.5:
+    if one.hangs:
+        how = f"hangs on what {one.failed} samples with a failed explanation count as"
+    elif one.shows:
         how = "shows the shortcut" if one.directed > 0.9 else "shows the shortcut, though not reliably"
     else:
-        how = "points the wrong way" if one.high < 0.5 else "cannot be shown to show the shortcut"
-    apart = ", though the twins' explanations differ" if one.low <= 0.5 and one.differs > one.differs_null else ""
+        how = "points the wrong way" if one.misleads else "cannot be shown to show the shortcut"
+    apart = ", though the twins' explanations differ" if not one.shows and one.differs > one.differs_null else ""
     return f"{how} (directed {interval(one.estimate, 2)}){apart}"
 
 

@@ -23,19 +23,19 @@ _GAP, _TITLE = 12, 26
 ROLES = ("target", "anchor")
 
 
-def picked(shown: Map, size: tuple[int, int]) -> Mask:
+def picked(heatmap: Map, size: tuple[int, int]) -> Mask:
     """(H, W) the part of a map that Otsu's threshold keeps: what the IoU is computed from."""
-    [resized] = resize_maps(np.abs(shown)[None].astype(np.float64), *size)
+    [resized] = resize_maps(np.abs(heatmap)[None].astype(np.float64), *size)
     [threshold] = otsu_threshold(resized.reshape(1, -1), Scratch())
     kept: Mask = resized >= threshold
     return kept
 
 
-def paint(image: Pixels, truth: Mask, shown: Mask) -> Pixels:
+def paint(image: Pixels, truth: Mask, kept: Mask) -> Pixels:
     """The image in grey with the truth blue, what the map shows orange, and both yellow (H, W, 3)."""
     grey = image.mean(axis=2, keepdims=True).repeat(3, axis=2)
     painted = 255 - (255 - grey) * 0.45
-    for mask, colour in ((truth & ~shown, TRUTH), (shown & ~truth, OTHER), (truth & shown, BOTH)):
+    for mask, colour in ((truth & ~kept, TRUTH), (kept & ~truth, OTHER), (truth & kept, BOTH)):
         painted[mask] = 0.45 * painted[mask] + 0.55 * np.array(colour)
     return painted.round().astype(np.uint8)
 
@@ -44,9 +44,9 @@ def panels(sample: Sample, attribution: Attribution, roles: tuple[str, ...] = RO
     """The sample, its truth, the map, and both: four pictures (H, W, 3), as figure 4 has them from left to right."""
     if attribution.visual is None:
         raise BadInput(f"figure 4 needs a map; this explanation of sample {sample.id} has none.")
-    truth, shown = sample.mask(*roles), picked(attribution.visual, sample.size)
+    truth, kept = sample.mask(*roles), picked(attribution.visual, sample.size)
     nothing = np.zeros_like(truth)
-    pictures = [paint(sample.image, a, b) for a, b in ((truth, nothing), (nothing, shown), (truth, shown))]
+    pictures = [paint(sample.image, a, b) for a, b in ((truth, nothing), (nothing, kept), (truth, kept))]
     return [np.asarray(sample.image), *pictures]
 
 

@@ -6,8 +6,10 @@ Both twins explain their answers to the same pure samples. The signed statistic 
 
 and the directed verdict is P(s of spur > s of pure) + half P(equal), on the same sample: 0.5 is blind, 1 shows the
 shortcut always, below 0.5 points the wrong way. Nothing is fitted, so nothing can be turned round. Both twins are held
-against the same places and words of a sample, so the shares cancel in the comparison. Beside it stands `differs`: how
-well a classifier, fitted on other samples, tells the twins apart by the same numbers, whichever way they move.
+against the same places and words of a sample, so the shares cancel in the comparison. Explanations that failed are not
+missing at random, so the interval is made twice, once with each of them counted as a tie: a verdict stands where both
+say the same. Beside it stands `differs`: how well a classifier, fitted on other samples, tells the twins apart by the
+same numbers, whichever way they move.
 """
 
 from __future__ import annotations
@@ -40,11 +42,20 @@ class Pair:
     parts: tuple[str, ...]  # of SIGNS, that both models have somewhere
     samples: list[str]  # with at least one part that both have
     of: int  # that both were asked about
+    failed: int = 0  # of those without such a part: the explanation of one model or both failed
 
     def directed(self) -> Estimate:
         """How often the second model's explanation has the larger s; parts that either lacks are left out for both."""
+        return paired_wins(self._changes)
+
+    def with_failures_as_ties(self) -> Estimate:
+        """The same, with a tie for every sample on which an explanation failed."""
+        return paired_wins(np.concatenate([self._changes, np.zeros(self.failed)]))
+
+    @property
+    def _changes(self) -> npt.NDArray[np.float64]:
         change = (self.values[1] - self.values[0]) * [SIGNS[name] for name in self.parts]
-        return paired_wins(np.round(np.nansum(change, axis=1), 9))  # what differs by rounding alone is equal
+        return np.round(np.nansum(change, axis=1), 6)  # models compute in single precision: less is rounding
 
     def differs(self, rng: np.random.Generator) -> tuple[float, float]:
         """AUC of a linear discriminant fitted on other samples, on those that have every part; and the largest AUC of
@@ -93,6 +104,7 @@ class Explained:
     absence: str | None
     parts: dict[str, pd.DataFrame]
     present: pd.DataFrame  # bool: whether there is a row at all
+    failed: pd.DataFrame  # bool: whether the explanation failed
 
     def pair(self, first: str, second: str) -> Pair | None:
         """None where too few samples have a part that both models explained."""
@@ -109,7 +121,10 @@ class Explained:
         some = ~np.isnan(values).all(axis=(0, 2))
         if some.sum() < _FEWEST:
             return None
-        return Pair(values[:, some], parts, present.index[present][some].tolist(), int(present.sum()))
+        failed = self.failed[both][present].any(axis=1).to_numpy() & ~some
+        return Pair(
+            values[:, some], parts, present.index[present][some].tolist(), int(present.sum()), int(failed.sum())
+        )
 
 
 def explained(rows: pd.DataFrame) -> Iterator[Explained]:
@@ -122,10 +137,12 @@ def explained(rows: pd.DataFrame) -> Iterator[Explained]:
             str(metric): values.set_index(["sample", "model"])["value"].unstack("model")
             for metric, values in own.groupby("metric", observed=True)
         }
-        present = own.groupby(["sample", "model"], observed=True).size().unstack("model").notna()
+        statuses = own.assign(failed=own["status"] == "failure").groupby(["sample", "model"], observed=True)["failed"]
+        failed = statuses.any().unstack("model")
+        present = failed.notna()
         parts = {metric: frame.reindex(index=present.index) for metric, frame in parts.items()}
         absence = None if pd.isna(first["absence"]) else str(first["absence"])
-        yield Explained(str(explainer), bool(first["is_control"]), absence, parts, present)
+        yield Explained(str(explainer), bool(first["is_control"]), absence, parts, present, failed.eq(True))
 
 
 # ---- the twins of each family
@@ -133,7 +150,8 @@ def explained(rows: pd.DataFrame) -> Iterator[Explained]:
 
 @dataclass(frozen=True)
 class Verdict:
-    """One explainer on one family: the directed verdict with its 95 % interval, and beside it `differs`."""
+    """One explainer on one family: the directed verdict with its 95 % interval, the interval with each failed
+    explanation counted as a tie, and beside it `differs`."""
 
     family: str
     explainer: str
@@ -144,6 +162,9 @@ class Verdict:
     high: float
     samples: int
     of: int
+    failed: int
+    low_tied: float
+    high_tied: float
     parts: str
     differs: float
     differs_null: float
@@ -151,6 +172,21 @@ class Verdict:
     @property
     def estimate(self) -> Estimate:
         return Estimate(self.directed, np.nan, self.low, self.high, self.samples, self.of - self.samples)
+
+    @property
+    def shows(self) -> bool:
+        """Points the right way, whatever failed explanations count as."""
+        return min(self.low, self.low_tied) > 0.5
+
+    @property
+    def misleads(self) -> bool:
+        """Points the wrong way, whatever failed explanations count as."""
+        return max(self.high, self.high_tied) < 0.5
+
+    @property
+    def hangs(self) -> bool:
+        """Which way it points hangs on what failed explanations count as."""
+        return (self.low > 0.5) != (self.low_tied > 0.5) or (self.high < 0.5) != (self.high_tied < 0.5)
 
 
 def verdict(scores: pd.DataFrame, seed: int = 0) -> pd.DataFrame:
@@ -187,11 +223,11 @@ def _twins(rows: pd.DataFrame) -> dict[tuple[str, str], str]:
 
 
 def _judged(one: Explained, family: str, pair: Pair, seed: int) -> Verdict:
-    estimate = pair.directed()
+    estimate, tied = pair.directed(), pair.with_failures_as_ties()
     differs, null = pair.differs(generator(seed, one.explainer, "grid/verdict"))
     return Verdict(
         family, one.explainer, one.is_control, one.absence, estimate.value, estimate.low, estimate.high,
-        len(pair.samples), pair.of, ", ".join(pair.parts), differs, null,
+        len(pair.samples), pair.of, pair.failed, tied.low, tied.high, ", ".join(pair.parts), differs, null,
     )  # fmt: skip
 
 
@@ -212,10 +248,11 @@ class Dose:
     samples: int
     of: int
     parts: str
+    low_tied: float = np.nan  # with each failed explanation counted as a tie
 
     @property
     def detected(self) -> bool:
-        return self.low > 0.5
+        return self.low > 0.5 and not self.low_tied <= 0.5
 
 
 def dose_curve(rows: pd.DataFrame) -> list[Dose]:
@@ -245,7 +282,7 @@ def _dose(one: Explained, family: str, dose: float, pair: Pair | None) -> Dose:
         return Dose(family, one.explainer, one.is_control, dose, np.nan, np.nan, np.nan, 0, 0, "")
     estimate = pair.directed()
     return Dose(family, one.explainer, one.is_control, dose, estimate.value, estimate.low, estimate.high,
-                len(pair.samples), pair.of, ", ".join(pair.parts))  # fmt: skip
+                len(pair.samples), pair.of, ", ".join(pair.parts), pair.with_failures_as_ties().low)  # fmt: skip
 
 
 def detection_threshold(curve: list[Dose]) -> float:

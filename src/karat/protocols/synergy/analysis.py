@@ -219,7 +219,7 @@ def dividends(run: Run) -> pd.DataFrame:
 
 def redundancy(scored: Scored) -> list[Dividend]:
     """The dividend of every model that has one, over instances, and what F_syn makes of its oracle where they turn."""
-    found = []
+    rows = []
     known = scored.frame.dropna(subset=["dividend"])
     for model, own in known.drop_duplicates(_SAMPLE).groupby("model", observed=True):
         values = own["dividend"]
@@ -230,8 +230,8 @@ def redundancy(scored: Scored) -> list[Dividend]:
         if {ORACLE, NOISE} <= set(table.columns):
             gain = paired_difference(table[ORACLE], table[NOISE], rng=scored.rng(f"oracle {model}"))
         counts = int((values > scored.margin).sum()), int((values < -scored.margin).sum())
-        found.append(Dividend(str(model), mean, counts[0], len(values) - sum(counts), counts[1], gain))
-    return found
+        rows.append(Dividend(str(model), mean, counts[0], len(values) - sum(counts), counts[1], gain))
+    return rows
 
 
 # --- effects and agreement ---
@@ -284,18 +284,18 @@ def _side(estimate: Estimate | None) -> int | None:
 def coverage(scored: Scored) -> list[Coverage]:
     """Every ranked explainer but the reference, those with most failures first."""
     filled = scored.with_failures_as_noise()
-    found = []
+    rows = []
     for explainer, own in scored.rows("f_syn").groupby("explainer", observed=True):
         if explainer == scored.reference:
             continue
         counts = own["status"].value_counts()
-        found.append(
+        rows.append(
             Coverage(
                 str(explainer), len(own), int(counts.get("failure", 0)), int(counts.get("not_applicable", 0)),
                 effect(scored.effects, str(explainer)), effect(filled.effects, str(explainer)),
             )
         )  # fmt: skip
-    return sorted(found, key=lambda one: (-one.failed, one.explainer))
+    return sorted(rows, key=lambda one: (-one.failed, one.explainer))
 
 
 def agreement(scored: Scored, first: str, second: str, dataset: str | None, by: By = "ranks") -> Estimate | None:

@@ -180,7 +180,7 @@ def _random_is_even(scored: Scored, published: Published) -> Claim:
     """Insertion and deletion of a random order mirror each other, so its SRG is zero on average, for any model."""
     table = published.tables["Table 3"]
     printed = dict(zip(table.column("explainer"), table.column("LLaVA-1.5 text SRG"), strict=True))[NOISE]
-    text, where, said = (
+    text, where, stated = (
         "Random attribution can have a text SRG far from zero",
         "Table 3",
         f"{printed} (LLaVA-1.5, RePOPE)",
@@ -188,12 +188,12 @@ def _random_is_even(scored: Scored, published: Published) -> Claim:
     rows = scored.all_rows("srg_text")
     own = rows[rows["explainer.name"] == NOISE]
     if own["value"].notna().sum() < 2:
-        return Claim(text, where, said, "-", CANNOT_TELL, "the run has no random attribution")
+        return Claim(text, where, stated, "-", CANNOT_TELL, "the run has no random attribution")
     mean = bootstrap_mean(own["value"], rng=scored.rng("random"), clusters=own["cluster"])
     near = within(mean, FAR)
     verdict: Agreement = "disagree" if near == "agree" else "agree" if near == "disagree" else CANNOT_TELL
     because = f"by symmetry the expected SRG of a random order is 0 for every model and question; {FAR} counts as far"
-    return Claim(text, where, said, interval(mean), verdict, because)
+    return Claim(text, where, stated, interval(mean), verdict, because)
 
 
 def _paradox(scored: Scored) -> list[Claim]:
@@ -275,41 +275,45 @@ def _contrast(
     printed = _printed(published)
     gap = np.mean([printed[n] for n in better]) - np.mean([printed[n] for n in worse])
     first, second = ([name for name in group if name in own] for group in (better, worse))
-    where, said = "section 4.4, Table 1", f"mean effects {gap:+.3f} apart"
+    where, stated = "section 4.4, Table 1", f"mean effects {gap:+.3f} apart"
     if not first or not second:
-        return Claim(text, where, said, "-", CANNOT_TELL, _ABSENT)
+        return Claim(text, where, stated, "-", CANNOT_TELL, _ABSENT)
     ours = difference(scored.effects, [own[name] for name in first], [own[name] for name in second])
     because = f"{', '.join(first)} against {', '.join(second)}"
-    return Claim(text, where, said, interval(ours), above(ours), because)
+    return Claim(text, where, stated, interval(ours), above(ours), because)
 
 
 def _over_random(scored: Scored, own: dict[str, str], published: Published) -> list[Claim]:
     claims = []
     for name, printed in _printed(published).items():
-        text, where, said = f"{name} finds more synergy than random attribution", "Table 1, Fig. 6", f"effect {printed}"
+        text, where, stated = (
+            f"{name} finds more synergy than random attribution",
+            "Table 1, Fig. 6",
+            f"effect {printed}",
+        )
         ours = effect(scored.effects, own[name]) if name in own else None
         if ours is None:
             because = "the run has no such explainer, or no words from it"
-            claims.append(Claim(text, where, said, "-", CANNOT_TELL, because))
+            claims.append(Claim(text, where, stated, "-", CANNOT_TELL, because))
         else:
-            claims.append(Claim(text, where, said, interval(ours), above(ours)))
+            claims.append(Claim(text, where, stated, interval(ours), above(ours)))
     return claims
 
 
 def _best(scored: Scored, own: dict[str, str]) -> Claim:
     """Above every other explainer, each by its own contrast; refuted where one is above it, corrected for number."""
-    text, where, said = "AttnLRP has the largest effect", "Table 1", "0.029, Rollout next with 0.028"
+    text, where, stated = "AttnLRP has the largest effect", "Table 1", "0.029, Rollout next with 0.028"
     best = own.get("relevance/attnlrp")
     others = [label for name, label in own.items() if name not in ("relevance/attnlrp", NOISE)]
     if best is None or not others:
-        return Claim(text, where, said, "-", CANNOT_TELL, _ABSENT)
+        return Claim(text, where, stated, "-", CANNOT_TELL, _ABSENT)
     gaps = {label: difference(scored.effects, [best], [label]) for label in others}
     family = all_hold(
         [_p_above(gap.value, gap.se) for gap in gaps.values()], [_p_above(-gap.value, gap.se) for gap in gaps.values()]
     )
     strongest = min(gaps, key=lambda label: gaps[label].value)
     ours = f"{interval(gaps[strongest])} above the best of the others, {strongest}"
-    return Claim(text, where, said, ours, family.verdict, f"against every other: {family.counts}")
+    return Claim(text, where, stated, ours, family.verdict, f"against every other: {family.counts}")
 
 
 def _order(scored: Scored, own: dict[str, str], published: Published) -> Claim:

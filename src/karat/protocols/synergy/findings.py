@@ -50,7 +50,7 @@ def findings(run: Run, redundant: Redundant = "apart", margin: float = 0.05) -> 
         both = coverage(scored)
     except BadInput as error:
         return [finding for finding in (_without_effects(error), *single, *plain) if finding is not None]
-    found = [
+    sections = [
         _verdict(scored, both, split),
         *single[:2],
         _failures(scored, both),
@@ -63,7 +63,7 @@ def findings(run: Run, redundant: Redundant = "apart", margin: float = 0.05) -> 
         *plain,
         _frontier(scored, run),
     ]
-    return [finding for finding in found if finding is not None]
+    return [finding for finding in sections if finding is not None]
 
 
 def _without_effects(error: BadInput) -> Finding:

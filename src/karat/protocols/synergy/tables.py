@@ -235,7 +235,7 @@ def samples_needed(scored: Scored) -> Finding:
 
 def every_score(scored: Scored) -> list[Finding]:
     """Tables 3-5: mean ± standard deviation of the three metrics, one table per dataset, one row per model."""
-    found = []
+    findings = []
     for dataset in scored.datasets:
         tables = [
             scored.all_rows(metric, dataset).groupby(["model", "explainer"], observed=True)["value"].agg(
@@ -251,7 +251,7 @@ def every_score(scored: Scored) -> list[Finding]:
                 cells += [number(mean), number(sd), int(n), int(of)]
             rows.append(tuple(cells))
         columns = [f"{NAMES[m]}{what}" for m in FAITHFULNESS for what in ("", " sd", " n", " of")]
-        found.append(
+        findings.append(
             Finding(
                 title=f"Every score on {dataset}",
                 about="Means and standard deviations over instances, not adjusted for anything; n of all explanations "
@@ -262,7 +262,7 @@ def every_score(scored: Scored) -> list[Finding]:
                 section="Every score (appendix C.2)",
             )
         )
-    return found
+    return findings
 
 
 def distributions(scored: Scored) -> Finding:
