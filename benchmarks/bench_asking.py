@@ -58,6 +58,7 @@ def pictures(side: int, count: int, text: str | None = None) -> list[Sample]:
 def throughput(name: str, module: nn.Module, side: int, passes: int, count: int, repeats: int) -> None:
     """Everything an explainer does, encoding and superpixels included, against its forwards alone."""
     model = classifier(module.eval(), Preprocessing((side, side)), labels=[str(k) for k in range(10)], name=name)
+    assert model.layers  # found by a forward of its own, once a model
     samples = pictures(side, count)
     targets = ["3"] * count
     explainers: list[Any] = [

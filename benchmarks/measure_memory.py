@@ -120,8 +120,8 @@ def main() -> None:
             for kind, checkpointed in [*((kind, False) for kind in KINDS), ("gradients", True)]:
                 if (size, tokens, kind, checkpointed) in known:
                     continue
-                command = [sys.executable, __file__, "--one", size, str(tokens), kind, str(int(checkpointed))]
-                told = subprocess.run(command, capture_output=True, text=True, env=environment)
+                asked = [sys.executable, __file__, "--one", size, str(tokens), kind, str(int(checkpointed))]
+                told = subprocess.run(asked, capture_output=True, text=True, env=environment)
                 if told.returncode:
                     print(size, tokens, kind, told.stderr[-300:], file=sys.stderr)
                     continue

@@ -133,30 +133,35 @@ class Edges:
 # ---- references: they know the truth
 
 
+class OfTruth:
+    """The truth of the model's own mechanism as a map, or everything else."""
+
+    inverse: ClassVar[bool]
+    passes: ClassVar[int] = 0
+    card: ClassVar[Card]
+
+    def __call__(self, session: Session) -> list[Attribution]:
+        return [_from_truth(truth, self.inverse) for truth in truths(session, self.card.name)]
+
+
 @dataclass(frozen=True)
-class Oracle:
+class Oracle(OfTruth):
     """The truth of the model's own mechanism: every region and word it must use scores 1."""
 
-    passes: ClassVar[int] = 0
+    inverse: ClassVar[bool] = False
     card: ClassVar[Card] = _of_truth(
         "control/oracle", "the truth about this model: the reference that a faithful explanation should reach"
     )
 
-    def __call__(self, session: Session) -> list[Attribution]:
-        return [_from_truth(truth, inverse=False) for truth in truths(session, self.card.name)]
-
 
 @dataclass(frozen=True)
-class InverseOracle:
+class InverseOracle(OfTruth):
     """Everything but the truth: the worst explanation there is."""
 
-    passes: ClassVar[int] = 0
+    inverse: ClassVar[bool] = True
     card: ClassVar[Card] = _of_truth(
         "control/inverse_oracle", "everything but the truth: the worst explanation there is"
     )
-
-    def __call__(self, session: Session) -> list[Attribution]:
-        return [_from_truth(truth, inverse=True) for truth in truths(session, self.card.name)]
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import numpy as np
 from annotated_types import Ge, Gt
@@ -31,8 +31,10 @@ from karat.models.served_answers import (
     spoken_question,
     spoken_tokens,
 )
-from karat.models.served_client import Client, Declined
 from karat.models.served_memory import Remembered, default_folder
+
+if TYPE_CHECKING:
+    from karat.models.served_client import Client
 
 CAPABILITIES = frozenset({"scores", "autoregressive", "text"})
 _WAYS: tuple[How, ...] = ("prompt_logprobs", "echo", "top_logprobs")
@@ -102,6 +104,8 @@ class ServedRecipe:
         if not self.model:
             raise BadInput("served: give `model`, the name that the server knows it by.")
         folder = default_folder() if self.memory is None else Path(self.memory)
+        from karat.models.served_client import Client  # its network libraries take time that `karat ls` need not pay
+
         memory = Remembered(folder / f"{digest([self.url, self.model, self.version])}.sqlite")
         client = Client(
             self.url, self.key, self.concurrency, self.timeout, self.retries, self.max_requests, self.max_tokens, memory
@@ -261,6 +265,8 @@ class Served:
         """The first way that this server knows, found with one question each."""
         if self.recipe.how != "auto":
             return self.recipe.how
+        from karat.models.served_client import Declined
+
         probe, reasons = Sample("probe", np.zeros((28, 28, 3), np.uint8), "Is this black?"), []
         for how in _WAYS:
             try:

@@ -18,7 +18,7 @@ from real_data import real_data
 
 from karat.datasets.vqa import CVBench, MMStar, RePOPE
 from karat.datasets.vqa.files import INSTRUCTION, ParquetRows, locate
-from karat.datasets.vqa.repope import asked_for
+from karat.datasets.vqa.repope import named_object
 from karat.kernel.errors import BadInput
 from karat.protocols.common.published import load
 
@@ -184,7 +184,7 @@ def test_the_real_splits_repeat_questions() -> None:
 
 def test_every_real_question_names_its_object() -> None:
     lines = (real_data("pope_repope") / "annotations/coco_repope_popular.json").read_text().splitlines()
-    objects = {asked_for(json.loads(line)["text"]) for line in lines}
+    objects = {named_object(json.loads(line)["text"]) for line in lines}
     assert {"person", "dining table", "umbrella"} <= objects
     assert not any(name.startswith(("a ", "an ")) or "?" in name for name in objects)
 

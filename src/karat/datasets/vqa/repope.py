@@ -132,7 +132,7 @@ class RePOPE:
             image = picture(self._parquet.row(row["position"])["image"]["bytes"], f"question {row['question_id']}")
         else:
             image = picture(self._picture(row), f"question {row['question_id']}")
-        text, label, name = row["text"], str(row["label"]).strip().lower(), asked_for(row["text"])
+        text, label, name = row["text"], str(row["label"]).strip().lower(), named_object(row["text"])
         boxes = tuple(box.within(image, row) for box in self._boxes.get(row["image"][-16:-4], {}).get(name, ()))
         return Sample(
             id=f"{row['split']}-{int(row['question_id']):04d}",
@@ -184,10 +184,10 @@ def _distinct(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return sorted(merged.values(), key=lambda row: photos[row["image"]])
 
 
-def asked_for(question: str) -> str:
+def named_object(question: str) -> str:
     """The object that a POPE question asks about.
 
-    >>> asked_for("Is there an umbrella in the image?")
+    >>> named_object("Is there an umbrella in the image?")
     'umbrella'
     """
     middle = question.partition("there ")[2].rpartition(" in the")[0].split(" ", 1)
