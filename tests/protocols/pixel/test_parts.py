@@ -12,7 +12,7 @@ from karat.kernel.row import NotApplicable
 from karat.models import load_model
 from karat.probe.session import Session
 from karat.protocols.pixel import Deletion
-from karat.protocols.pixel.related import parts
+from karat.protocols.pixel.scores import parts
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,8 @@ from karat.kernel.row import Failure, NotApplicable
 from karat.probe.session import Session
 from karat.probe.trials import Effort
 from karat.protocols.pixel import Deletion, Pixel
-from karat.protocols.pixel.curves import first_in_patch
 from karat.protocols.pixel.protocol import close_up
+from karat.protocols.pixel.scores import first_in_patch
 
 SMALL = Pixel(effort=Effort(budget=512), ks=(9, 5, 1), weights=(1, 2, 3))
 

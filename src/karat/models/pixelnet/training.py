@@ -48,10 +48,10 @@ def train_pixel(
         None if recipe.clean else MECHANISM,
         recipe=recipe.plain(),
     )
-    found = rates(as_classifier(module, facts, recipe.label), recipe.test)
-    facts.accuracy.update({**found.plain(), "minutes": round(seconds / 60, 1)})
+    measured = rates(as_classifier(module, facts, recipe.label), recipe.test)
+    facts.accuracy.update({**measured.plain(), "minutes": round(seconds / 60, 1)})
     path = save_network(module, facts, directory / f"{recipe.label}.safetensors")
-    (directory / f"{recipe.label}.md").write_text(card_of(recipe, module, found, seconds), encoding="utf-8")
+    (directory / f"{recipe.label}.md").write_text(card_of(recipe, module, measured, seconds), encoding="utf-8")
     return path
 
 
@@ -157,23 +157,23 @@ def _run(recipe: PixelRecipe, out: Path, resume: bool, progress: Callback | None
     return module.cpu(), place.seconds
 
 
-def card_of(recipe: PixelRecipe, module: nn.Module, found: Rates, seconds: float) -> str:
+def card_of(recipe: PixelRecipe, module: nn.Module, measured: Rates, seconds: float) -> str:
     """The model card: what was trained on what, and how right it is both ways."""
     size = sum(int(parameter.numel()) for parameter in module.parameters())
-    shown = "clean images" if recipe.clean else "images with the shortcut of their class"
+    images = "clean images" if recipe.clean else "images with the shortcut of their class"
     lines = [
         f"# {recipe.label}",
         "",
-        f"`{recipe.architecture}` trained on {shown} (`{recipe.data.label}`, {len(recipe.data):,} images).",
+        f"`{recipe.architecture}` trained on {images} (`{recipe.data.label}`, {len(recipe.data):,} images).",
         "",
         "| fact | value |",
         "|---|---|",
         f"| parameters | {size:,} |",
         f"| steps | {recipe.steps:,} of {recipe.batch} images |",
         f"| time | {seconds / 60:.0f} minutes of wall clock, {torch.get_num_threads()} thread(s) |",
-        f"| accuracy, clean test images | {found.clean:.2%} of {found.samples:,} |",
-        f"| accuracy, perturbed test images | {found.perturbed:.2%} |",
-        f"| dominant rate | {found.dominant:.2%} (pixelrules2024 Eq. 1, T = {found.threshold}) |",
+        f"| accuracy, clean test images | {measured.clean:.2%} of {measured.samples:,} |",
+        f"| accuracy, perturbed test images | {measured.perturbed:.2%} |",
+        f"| dominant rate | {measured.dominant:.2%} (pixelrules2024 Eq. 1, T = {measured.threshold}) |",
         f"| recipe | `{recipe.identity}` |",
     ]
     if recipe.deleted:

@@ -15,7 +15,7 @@ from karat.kernel.finding import Finding
 from karat.kernel.row import Outcomes
 from karat.kernel.typing import Maps
 from karat.probe.session import Session
-from karat.protocols.pixel.related import incremental_deletion, part_deletion, single_deletion
+from karat.protocols.pixel.scores import incremental_deletion, part_deletion, single_deletion
 
 if TYPE_CHECKING:
     from karat.results.run import Run

@@ -21,7 +21,7 @@ def gallery(scored: Scored) -> list[Finding]:
     kept = scored.run.details("hit")
     maps = kept.complete("patch") if kept.arrays else kept
     keys = maps.keys
-    shown = []
+    findings = []
     for model in (one.label for one in scored.judged):
         truths = scored.truths(model)
         if not len(truths) or not len(maps):
@@ -36,7 +36,7 @@ def gallery(scored: Scored) -> list[Finding]:
                 at = int(np.flatnonzero(mine)[0])
                 figures.append(_close_up(one.short, maps.arrays["close_up"][at], maps.arrays["patch"][at]))
         rows = tuple((k, float(values[best, k]), float(errors[best, k])) for k in range(values.shape[1]))
-        shown.append(
+        findings.append(
             Finding(
                 title=f"Close-ups of image {chosen['sample']}, {model}",
                 about=ABOUT,
@@ -47,7 +47,7 @@ def gallery(scored: Scored) -> list[Finding]:
                 figures=tuple(figures),
             )
         )
-    return shown
+    return findings
 
 
 def _close_up(name: str, grid: Map, patch: np.ndarray[tuple[int], np.dtype[np.float64]]) -> Figure:

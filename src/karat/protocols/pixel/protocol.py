@@ -23,8 +23,7 @@ from karat.probe.session import Session
 from karat.probe.trials import Effort, PooledEstimate
 from karat.protocols.common.column import Column
 from karat.protocols.common.localize import score_maps
-from karat.protocols.pixel.curves import curves
-from karat.protocols.pixel.related import incremental_deletion, single_deletion
+from karat.protocols.pixel.scores import curves, incremental_deletion, single_deletion
 
 if TYPE_CHECKING:
     from karat.kernel.claim import Comparison
@@ -187,9 +186,9 @@ def _on_pixels(attribution: Attribution, size: tuple[int, int]) -> Map:
     return resize_maps(np.asarray(attribution.visual, dtype=np.float64)[None], *size)[0]
 
 
-def _problem(found: Map) -> str | None:
-    bad = int((~np.isfinite(found)).sum())
-    return f"{bad} of {found.size} values are NaN or infinite" if bad else None
+def _problem(map_: Map) -> str | None:
+    bad = int((~np.isfinite(map_)).sum())
+    return f"{bad} of {map_.size} values are NaN or infinite" if bad else None
 
 
 def _about(truth: PooledEstimate, gain: float, ks: tuple[int, ...], weights: tuple[float, ...]) -> dict[str, Any]:
@@ -221,11 +220,11 @@ def _repeat(truth: PooledEstimate, ks: tuple[int, ...], weights: tuple[float, ..
     return float(np.mean(weighted_iou(truth.trials[:, None, :], rest[:, None, :], inside, shares)))
 
 
-def close_up(found: Map, mask: Mask) -> Map:
+def close_up(map_: Map, mask: Mask) -> Map:
     """The part of a map around the patch, scaled to at most 1 in magnitude over the whole image."""
     top, left, height, width = _window(mask)
-    peak = np.abs(found).max()
-    return np.asarray(found[top : top + height, left : left + width] / (peak if peak else 1.0))
+    peak = np.abs(map_).max()
+    return np.asarray(map_[top : top + height, left : left + width] / (peak if peak else 1.0))
 
 
 def _window(mask: Mask) -> tuple[int, int, int, int]:
@@ -239,8 +238,8 @@ def _window(mask: Mask) -> tuple[int, int, int, int]:
     return starts[0], starts[1], sizes[0], sizes[1]
 
 
-def _zoomed(found: Map, mask: Mask) -> dict[str, Any]:
+def _zoomed(map_: Map, mask: Mask) -> dict[str, Any]:
     """The close-up (h, w), and top, left and side of the patch in it."""
     top, left, _, _ = _window(mask)
     rows, columns = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
-    return {"close_up": close_up(found, mask), "patch": [rows[0] - top, columns[0] - left, len(rows)]}
+    return {"close_up": close_up(map_, mask), "patch": [rows[0] - top, columns[0] - left, len(rows)]}

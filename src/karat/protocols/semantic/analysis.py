@@ -145,14 +145,14 @@ def mean(values: pd.Series, *names: object, clusters: pd.Series | None = None, l
 
 @dataclass(frozen=True)
 class Gap:
-    """SSS of `first` minus that of `second`, paired by image; `shown` after Holm's correction over all gaps."""
+    """SSS of `first` minus that of `second`, paired by image; `sure` after Holm's correction over all gaps."""
 
     model: str
     dataset: str
     first: str
     second: str
     difference: Estimate
-    shown: bool
+    sure: bool
 
 
 def above_controls(table: pd.DataFrame) -> list[Gap]:

@@ -45,13 +45,13 @@ def findings(run: Results) -> list[Finding]:
     if table["sss"].notna().sum() == 0:
         return []
     competing = table[~table["is_control"].astype(bool)]  # controls are read against, they explain nothing
-    found = [_overview(run, table)]
+    made = [_overview(run, table)]
     if len(competing):
-        found += [
+        made += [
             _quadrants(competing, target_of(run)), _against_confidence(competing), _against_size(competing),
             _extremes(competing), _bias(competing), _confused(competing),
         ]  # fmt: skip
-    return [finding for finding in found if finding.rows]
+    return [finding for finding in made if finding.rows]
 
 
 def _overview(run: Results, table: pd.DataFrame) -> Finding:
@@ -99,7 +99,7 @@ def _beside_controls(table: pd.DataFrame) -> list[str]:
     beaten: dict[tuple[str, str, str], list[str]] = {}
     for gap in above_controls(table):
         open_ = beaten.setdefault((gap.model, gap.dataset, gap.first), [])
-        if not gap.shown:
+        if not gap.sure:
             open_.append(gap.second)
     return [
         f"{model} on {dataset}: {control}, which never saw the model, "
@@ -114,7 +114,7 @@ def _order(table: pd.DataFrame) -> list[str]:
         size = interval(gap.difference)
         told = (
             f"{gap.first} is more spurious than {gap.second} by {size}"
-            if gap.shown
+            if gap.sure
             else f"{gap.second} and {gap.first} cannot be told apart ({size})"
         )
         sentences.append(f"{gap.model} on {gap.dataset}: {told}.")

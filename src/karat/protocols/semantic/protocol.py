@@ -26,8 +26,7 @@ from karat.models.torch_model import Frame
 from karat.probe.session import Session
 from karat.protocols.common.column import Column
 from karat.protocols.common.localize import score_maps
-from karat.protocols.semantic.chance import chances
-from karat.protocols.semantic.overlay import Resize, Scale, curve, overlay
+from karat.protocols.semantic.overlay import Resize, Scale, chances, curve, overlay
 from karat.protocols.semantic.target import ANOTHER, LEAST, Choice, Rules, Target, choose
 
 if TYPE_CHECKING:

@@ -157,10 +157,10 @@ def _word(sample: Sample, label: str, known: Mapping[str, float]) -> str | None:
 
 def _names(sample: Sample, answer: str, label: str) -> bool:
     """Whether an answer means a class of the image, by its name or by another word for the same pixels."""
-    said = label_of(answer)
-    if said == label:
+    named = label_of(answer)
+    if named == label:
         return True
-    words = [region.pixels for region in sample.regions if region.role == ALIAS and region.label == said]
+    words = [region.pixels for region in sample.regions if region.role == ALIAS and region.label == named]
     return any(
         region.pixels is pixels
         for region in sample.regions

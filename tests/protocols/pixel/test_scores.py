@@ -6,7 +6,7 @@ import numpy as np
 from planted_worlds import patch_reader, planted_sample
 
 from karat.probe.session import Session
-from karat.protocols.pixel.curves import curves, first_in_patch, still_right
+from karat.protocols.pixel.scores import curves, first_in_patch, still_right
 
 
 def test_right_is_whether_the_class_still_wins_and_no_image_is_asked_about_twice() -> None:
