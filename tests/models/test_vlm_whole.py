@@ -52,8 +52,9 @@ def parts(kind: str) -> tuple[Any, Any]:
         processor = hf.BlipProcessor(hf.BlipImageProcessor(size={"height": 64, "width": 64}), words)
     else:
         vision = {"hidden_size": 64, "num_hidden_layers": 3, "image_size": 64, "patch_size": 16}
+        text |= {"num_hidden_layers": 3, "max_position_embeddings": 512}
         config = hf.BridgeTowerConfig(
-            hidden_size=32, num_hidden_layers=2, num_attention_heads=2, text_config=text | {"num_hidden_layers": 3, "max_position_embeddings": 512},
+            hidden_size=32, num_hidden_layers=2, num_attention_heads=2, text_config=text,
             vision_config=vision,
         )  # fmt: skip
         module = hf.BridgeTowerForImageAndTextRetrieval(config)

@@ -129,6 +129,13 @@ def _qwen(**changes: Any) -> Type:
     return Type(text=text, vision=vision, images=images, **changes)
 
 
+def _omni(config: Any) -> None:
+    """What the files of a thinker hold and its class does not declare."""
+    words = tokenizer()
+    config.vision_start_token_id = words.convert_tokens_to_ids("<|vbos|>")
+    config.audio_start_token_id = words.convert_tokens_to_ids("<|abos|>")
+
+
 TYPES: dict[str, Type] = {
     "llava": Type(images=_CLIP, processor=_LLAVA, config={"image_seq_length": 16}),
     "vipllava": Type(
@@ -159,14 +166,21 @@ TYPES: dict[str, Type] = {
     "glm46v": _qwen(),
     "glm5_next": _qwen(text={"num_key_value_heads": 4, "qk_rope_head_dim": 0}),
     "ernie4_5_vl_moe": _qwen(
-        text={"rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [1, 1, 2]}},
+        text={
+            "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [1, 1, 2]},
+            "moe_k": 2,
+        },
         tokens={"video_end_token": "<ve>", "video_start_token": "<vs>"},
     ),
     "exaone4_5": _qwen(),
     "paddleocr_vl": _qwen(),
     "video_llama_3": _qwen(),
     "hyperclovax_vision_v2": _qwen(),
-    "kimi_k25": _qwen(images={"size": {"max_height": 448, "max_width": 448}}),
+    "kimi_k25": _qwen(
+        vision={"projection_hidden_size": 32},
+        config={"projection_hidden_size": 32},
+        images={"size": {"max_height": 448, "max_width": 448}},
+    ),
     "minimax_m3_vl": _qwen(tokens={"image_token": "]<]image[>["}),
     "cohere_compass": _qwen(tokens={"image_token": "<|IMAGE_PAD|>"}),
     "cosmos3_edge": _qwen(),
@@ -177,6 +191,7 @@ TYPES: dict[str, Type] = {
         processor={"image_seq_length": 4},
     ),
     "qianfan_ocr": Type(
+        token="<image>",
         vision={"image_size": [56, 56], "patch_size": [14, 14]},
         images={"max_patches": 2},
         config={"image_seq_length": 4},
@@ -426,7 +441,7 @@ TYPES: dict[str, Type] = {
             "projection_dim": 32,
         },
         text={"max_position_embeddings": 128},
-        images={"size": {"height": 128, "width": 128}, "image_seq_length": 17},
+        images={"size": {"height": 128, "width": 128}, "image_seq_length": 17, "do_center_crop": False},
         token="",
         template=False,
         image_class="CLIPImageProcessor",
@@ -445,22 +460,44 @@ TYPES: dict[str, Type] = {
         images={"size": {"height": 64, "width": 64}, "crop_size": {"height": 64, "width": 64}},
         processor={"image_seq_length": 16},
     ),
-    "hunyuan_vl": Type(text={"head_dim": 8}, token="<|image_start|><image><|image_end|>", images=_EDGES),
+    "hunyuan_vl": Type(
+        text={"head_dim": 8} | _ROPE, token="<|image_start|><image><|image_end|>", images=_EDGES | {"patch_size": 14}
+    ),
     "glm_ocr": _qwen(processor_class="Glm46VProcessor", image_class="Glm46VImageProcessor"),
     "glmga": _qwen(processor_class="Glm46VProcessor", image_class="Glm46VImageProcessor"),
     "qwen2_5_omni_thinker": _qwen(
-        video="Qwen2VLVideoProcessor", processor_class="Qwen2_5OmniProcessor", image_class="Qwen2VLImageProcessor"
+        video="Qwen2VLVideoProcessor",
+        processor_class="Qwen2_5OmniProcessor",
+        image_class="Qwen2VLImageProcessor",
+        token="<|vbos|><image><|veos|>",
+        tweak=_omni,
     ),
     "qwen3_omni_moe_thinker": _qwen(
         video="Qwen2VLVideoProcessor",
         processor_class="Qwen3OmniMoeProcessor",
         image_class="Qwen2VLImageProcessor",
         vision={"deepstack_visual_indexes": [0, 1]},
+        token="<|vbos|><image><|veos|>",
+        tweak=_omni,
     ),
     "muse_glimmer": _qwen(),
     "muse_spark": _qwen(),
     "step3p7": Type(text={"sliding_window": 64}),
-    "deepseek_vl_hybrid": Type(processor={"num_image_tokens": 16}, vision={"mlp_ratio": 2.0}),
+    "deepseek_vl_hybrid": Type(
+        processor={"num_image_tokens": 16},
+        images={"high_res_size": {"height": 128, "width": 128}},
+        others={
+            "high_res_vision_config": {
+                "image_size": 128,
+                "patch_size": 16,
+                "window_size": 4,
+                "global_attn_indexes": [1],
+                "output_channels": 16,
+                "mlp_dim": 48,
+                "mlp_ratio": 2.0,
+            }
+        },
+    ),
     "minicpm_ocr": Type(images={"scale_resolution": 112, "max_slice_nums": 1}),
     "minicpmv4_7": Type(config={"insert_layer_id": 0}, images={"scale_resolution": 224, "max_slice_nums": 1}),
     "granite4_vision": Type(),
@@ -637,13 +674,14 @@ def _found(name: str) -> Any:
 
 
 def law_samples(model: Any, n: int = 2) -> tuple[list[Any], list[str]]:
-    """Samples for laws: noise with a bright square, a square image and a wide one."""
+    """Samples for laws: noise with a bright square, a square image and a wide one. Not black and white: resizing that
+    sharpens edges would go beyond both, and cut off there."""
     sizes = [(112, 112), (112, 224)]
     made = []
     for k in range(n):
         rng = np.random.default_rng(k)
         height, width = sizes[k % 2]
-        image = rng.integers(80, 176, (height, width, 3), dtype=np.uint8)
-        image[height // 4 : height // 2, width // 4 : width // 2] = 200
+        image = rng.integers(48, 208, (height, width, 3), dtype=np.uint8)
+        image[height // 4 : height // 2, width // 4 : width // 2] = 232
         made.append(Sample(f"s{k}", image, tiny_vlms.TEXTS[k], answer=tiny_vlms.ANSWERS[k]))
     return made, list(tiny_vlms.ANSWERS[:n])

@@ -9,7 +9,7 @@ import pytest
 import tiny_vlms
 from tiny_vlms import ANSWERS, KINDS
 
-from karat.models.families import FAMILIES, MergedPatches, View
+from karat.models.families import FAMILIES, FixedGrid, MergedPatches, View
 from karat.models.vlm import vlm
 from karat.testing import vlm_laws
 
@@ -40,6 +40,19 @@ def test_a_wrong_grid_is_found_by_its_own_law_alone() -> None:
     found = broken("qwen2_vl", sight=ColumnsFirst())
     assert list(found) == ["a visual token is of its own cell of the image"]
     assert "moved the tokens" in next(iter(found.values()))
+
+
+@dataclass(frozen=True)
+class Stretched(FixedGrid):
+    """Stretches the contrast of each image: what is masked in one place changes all others."""
+
+    def pixels(self, processor: Any, images: Any) -> Any:
+        pixels, other = super().pixels(processor, images)
+        return pixels / pixels.flatten(1).std(1)[:, None, None, None], other
+
+
+def test_pixels_that_depend_on_other_places_are_found() -> None:
+    assert "value 0 is" in broken("llava", sight=Stretched())["masking the image or the processed patches is the same"]
 
 
 def test_wrong_positions_and_masks_are_found() -> None:

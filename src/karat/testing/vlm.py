@@ -35,7 +35,7 @@ _ADAPTER = "an adapter merged is the adapter beside the weights"
 AnyVLM = VLM | DiscoveredVLM
 _CLOSE = 1e-3  # relative, of probabilities: float32 through other kernels, padding and reused states
 _SPILT = 0.34  # of the movement of a token, that of its neighbour where cells are resized
-_ROUNDED = 0.05  # where a thumbnail is downscaled to 256 levels by the processor, and without rounding here
+_ROUNDED = 0.15  # of normalised pixels: some of 256 levels, where edges were sharpened by resizing
 
 
 def vlm_laws(model: AnyVLM, samples: Sequence[Sample], answers: Sequence[str], only: Collection[str] = ()) -> list[Law]:
@@ -188,18 +188,25 @@ def _one_patch(model: AnyVLM, samples: Sequence[Sample], answers: Sequence[str])
 
 
 def _image_or_patches(model: AnyVLM, samples: Sequence[Sample], answers: Sequence[str]) -> str:
+    """Of images that are masked before the processor, and of pixels that are masked after it.
+
+    Processors that resize round to 256 levels. What that adds (`residue`, a thumbnail) is kept as it is of the
+    unaltered image while patches are masked, so it is left as it was here too, and must be small by itself.
+    """
+    import torch
+
     session = Session(model, [_native(model, samples[0])], answers[:1])
     game = session.game(0, absence=Absence(visual="blur", radius=3))
     visual = np.random.default_rng(0).random((4, game.n_visual)) < 0.5
-    text = np.ones((4, game.n_text), bool)
-    altered = game.setting.altered(visual, text)
-    rounded = any(
-        name == "thumbnail" or (name.startswith("residue.") and bool((tensor.abs() > 1e-4).any()))
-        for name, tensor in model.encode(altered[:1]).other.items()
-    )
-    return _compared(
-        game.value(visual, text), model.score(altered, list(answers[:1]) * 4), _ROUNDED if rounded else _CLOSE
-    )
+    altered = game.setting.altered(visual, np.ones((4, game.n_text), bool))
+    by_image = model.encode(altered)
+    added = {name: float(t.abs().max()) for name, t in by_image.other.items() if name.startswith("residue.")}
+    if far := [f"{name} {most:.2g}" for name, most in added.items() if most > _ROUNDED]:
+        return f"rounding to 256 levels adds up to {', '.join(far)} to normalised pixels, more than {_ROUNDED}"
+    kept = {name: tensor.expand(4, *tensor.shape[1:]) for name, tensor in session.inputs.other.items()}
+    with torch.no_grad():
+        theirs = model.log_probability(replace(by_image, other=kept), list(answers[:1]) * 4).exp().cpu()
+    return _compared(game.value(visual, np.ones((4, game.n_text), bool)), theirs)
 
 
 def _words(model: AnyVLM, samples: Sequence[Sample], answers: Sequence[str]) -> str:
@@ -231,7 +238,7 @@ def _cells(model: AnyVLM, samples: Sequence[Sample], answers: Sequence[str]) -> 
         before = model.features(inputs)[0, order]
         for row, column in {(0, 0), (0, grid[1] - 1), (grid[0] - 1, 0), (grid[0] // 2, grid[1] // 2)}:
             pixels = inputs.pixels.clone()
-            cell = _cell(row, grid[0], pixels.shape[-2]), _cell(column, grid[1], pixels.shape[-1])
+            cell = _inside(row, grid[0], pixels.shape[-2]), _inside(column, grid[1], pixels.shape[-1])
             pixels[..., cell[0], cell[1]] += 0.25 if resized else 1  # of levels from 0 to 1, or normalised
             after = model.features(replace(inputs, pixels=pixels))[0, order]
             change = (before - after).abs().amax(-1)
@@ -245,6 +252,12 @@ def _cells(model: AnyVLM, samples: Sequence[Sample], answers: Sequence[str]) -> 
 def _cell(k: int, count: int, size: int) -> slice:
     """Pixels of cell k of `count`, border pixels included."""
     return slice(k * size // count, -(-(k + 1) * size // count))
+
+
+def _inside(k: int, count: int, size: int) -> slice:
+    """Pixels that are of cell k alone."""
+    first, stop = -(-k * size // count), (k + 1) * size // count
+    return slice(first, stop) if first < stop else _cell(k, count, size)
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tiny_vlms
+import vlm_zoo
 from tiny_vlms import ANSWERS
 
 from karat.kernel.errors import BadInput
@@ -27,6 +28,10 @@ def test_templates_that_eat_the_question_or_show_two_images() -> None:
     refused(module, processor, "probe 'template': the chat template eats the question")
     processor.chat_template = template.replace("<image>", "<image><image>")
     refused(module, processor, "probe 'template': the prompt shows 2 images")
+
+
+def test_a_question_that_is_shown_twice() -> None:
+    refused(*vlm_zoo.make("instructblip"), "probe 'template': .* a second time, as qformer_input_ids")
 
 
 def test_a_processor_of_another_model() -> None:

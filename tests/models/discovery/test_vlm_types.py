@@ -24,6 +24,10 @@ OPENS = (
     "deepseek_vl",  # padded to a square: cells of the padding are none
     "llama4",  # experts, a tile order of its own
     "lfm2_vl",  # convolutions beside attention
+    "molmo2",  # patches counted on from image to image
+    "minimax_m3_vl",  # images of one batch see each other: they are run one at a time
+    "minicpmv4_6",  # merged twice
+    "fast_vlm",  # a tower of convolutions that reach far
     "git",  # the image stands before a prompt that does not hold it
 )
 BELOW = {
@@ -31,10 +35,14 @@ BELOW = {
     "blip": ("differentiates", "crossattention"),
     "idefics": ("asks", "takes no floats"),
     "idefics2": ("differentiates", "make no grid"),
+    "blip-2": ("differentiates", "no visual token of 8 moves"),  # its processor writes the image tokens itself
+    "florence2": ("differentiates", "a decoder of its own"),
 }
 LAWS = (
     "its probability is that of the module's own forward",
     "a batch is its samples alone",
+    "a sample is the same among others of other sizes",
+    "masking the image or the processed patches is the same",
     "masking nothing changes nothing",
     "a visual token is of its own cell of the image",
 )

@@ -50,6 +50,7 @@ def discover(module: nn.Module, processor: Any, name: str, given: VLMParameters)
     processing = Processing(processor, given.suffix)
     _one_image(processing)
     side = _side(processing)
+    _one_reading(processing, side)
     samples = [probe_sample(side, side, seed, QUESTION) for seed in (0, 1)]
     sized = [probe_sample(height, width, 0, QUESTION).image for height, width in _sizes(side)[1:]]
     lens = Lens.of(processing, [*(sample.image for sample in samples), *sized], QUESTION)
@@ -176,6 +177,18 @@ def _one_image(processing: Processing) -> None:
     if token and text.count(token) > 1:
         raise BadInput(
             f"probe 'template': the prompt shows {text.count(token)} images, one is explained here; it gives {text!r}."
+        )
+
+
+def _one_reading(processing: Processing, side: int) -> None:
+    """The question stands in the prompt and nowhere else: words hidden there are hidden."""
+    image = np.zeros((side, side, 3), np.uint8)
+    one, other = (processing.one(image, question).images for question in (QUESTION, LONGER))
+    again = [name for name, tensor in one.items() if not torch.equal(tensor, other[name])]
+    if again:
+        raise BadInput(
+            f"probe 'template': {type(processing.processor).__name__} shows the question a second time, as "
+            f"{', '.join(again)}, where its words cannot be hidden."
         )
 
 

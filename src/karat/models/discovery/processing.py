@@ -75,7 +75,7 @@ class Processing:
             chat = str(
                 self.processor.apply_chat_template([{"role": "user", "content": content}], add_generation_prompt=True)
             )
-        elif not self.bare and (token := self.image_token):
+        elif (token := self.image_token) and not self.bare and not self._writes_images:
             chat = PLAIN.format(image=token, question=text)
         else:
             chat = text
@@ -98,7 +98,7 @@ class Processing:
         images = [Pillow.fromarray(image) if isinstance(image, np.ndarray) else image for image in images]
         try:
             made = self.processor(images=images, text=list(texts), return_tensors="pt")
-        except (ValueError, TypeError, RuntimeError, IndexError, KeyError, AttributeError) as error:
+        except (ValueError, TypeError, RuntimeError, LookupError, AttributeError, StopIteration) as error:
             raise BadInput(
                 f"{type(self.processor).__name__} cannot process an image and the text {texts[0]!r}: "
                 f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
@@ -174,6 +174,15 @@ class Processing:
             yield recorder
         finally:
             setattr(self.processor, part, original)
+
+    @cached_property
+    def _writes_images(self) -> bool:
+        """Whether the processor itself puts image tokens before a text that holds none (BLIP-2, Florence-2)."""
+        try:
+            made = self.call([np.zeros((64, 64, 3), np.uint8)], ["?"])
+        except BadInput:
+            return False
+        return self.tokenizer.convert_tokens_to_ids(self.image_token) in made[_TOKENS][0]
 
     @cached_property
     def _has_template(self) -> bool:
