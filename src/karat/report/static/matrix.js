@@ -61,6 +61,7 @@ KARAT.matrix = (() => {
 
     let shown = [];
     function show() {
+      const inside = panel.contains(document.activeElement);
       const there = pair.filter(([explainer, model]) => columns.some((c) => c.model === model && c.kept[explainer]?.map));
       for (const td of node.querySelectorAll("[data-cell]")) {
         const on = pair.some((one) => label(one) === td.dataset.cell);
@@ -77,8 +78,16 @@ KARAT.matrix = (() => {
       shown = cards.slice(before);
       panel.replaceChildren(large.node, el("div", null, el("h3", { dir: "auto" }, now[0]), el("p", { dir: "auto" }, `on ${now[1]}`),
         there.length > 1 ? el("button", { type: "button", "aria-keyshortcuts": "f", onclick: flick }, "Flick to the other") : el("p", { class: "note" }, "Choose a second cell to flick between the two."),
-        el("button", { type: "button", class: "quiet", onclick: () => { pair = []; show(); } }, "Done")));
+        el("button", { type: "button", class: "quiet", onclick: () => leave(now) }, "Done")));
       shown.forEach((card) => card.mark(build.roles?.() ?? new Set()));
+      if (inside) panel.querySelector("button")?.focus();
+    }
+
+    /** Back to the cell that was in front. */
+    function leave(cell) {
+      pair = [];
+      show();
+      [...node.querySelectorAll("[data-cell]")].find((td) => td.dataset.cell === label(cell))?.querySelector("button").focus();
     }
 
     function flick() {
@@ -86,7 +95,6 @@ KARAT.matrix = (() => {
       front = (front + 1) % 2;
       show();
       KARAT.dom.say(`${pair[front][0]} on ${pair[front][1]}`);
-      panel.querySelector("button")?.focus();
     }
 
     return { node, cards, flick, show };
