@@ -24,6 +24,7 @@ from tests.report.examples import cloud, grid, intervals, lines, long_bars, slop
 
 FIGURES = (long_bars, lines, cloud, intervals, slopes, grid)
 WIDE, GAP = 560, 28
+READY = "document.querySelector('.page:not([hidden]) :is(#leaderboard tbody tr, .card, .matrix td)')"
 
 
 def shot(browser: Browser, path: Path) -> Image.Image:

@@ -47,6 +47,9 @@ KARAT.dom = (() => {
     document.getElementById("status").textContent = text;
   }
 
+  /** A registered name, which a narrow place breaks behind its family and nowhere else. */
+  const breakable = (name) => String(name).split("/").flatMap((part, i) => (i ? ["/", el("wbr"), part] : [part]));
+
   const CONTROLS = "a[href], button:not(:disabled), select, input, summary";
   const called = (control) => `${control.tagName} ${control.labels?.[0]?.textContent ?? control.getAttribute("aria-label") ?? control.textContent}`;
 
@@ -60,5 +63,5 @@ KARAT.dom = (() => {
     (there.find((control) => called(control) === name) ?? there.find((control) => next && control.parentElement.className === next))?.focus({ preventScroll: true });
   }
 
-  return { el, svg, said, prose, choose, input, say, redraw };
+  return { el, svg, said, prose, choose, input, say, redraw, breakable };
 })();

@@ -2,7 +2,7 @@
 // Two cells can be flicked between in one place, which shows what side by side hides.
 "use strict";
 KARAT.matrix = (() => {
-  const { el } = KARAT.dom;
+  const { el, breakable } = KARAT.dom;
   const { score, DASH } = KARAT.format;
   let pair = []; // [explainer, model] of the cells to flick between
   let front = 0;
@@ -39,7 +39,7 @@ KARAT.matrix = (() => {
     const known = data.explainers.map((name, e) => ({ name, e })).filter(({ name, e }) => columns.some(({ item, kept }) => values.codes[e * values.items + item - values.start] !== 255 || kept[name]));
     const ordered = [...known.filter((k) => !KARAT.control(k.name)), ...known.filter((k) => KARAT.control(k.name))];
     const picture = el("tr", null, el("th", { scope: "row" }, "Image"), columns.map(({ model }) => el("td", null, scene ? stage(null, "Image", model).node : null)));
-    const rows = ordered.map(({ name, e }) => el("tr", { class: KARAT.control(name) ? "control" : null }, el("th", { scope: "row", dir: "auto" }, name), columns.map((column) => cell(name, e, column))));
+    const rows = ordered.map(({ name, e }) => el("tr", { class: KARAT.control(name) ? "control" : null }, el("th", { scope: "row", dir: "auto" }, breakable(name)), columns.map((column) => cell(name, e, column))));
     const panel = el("section", { class: "flick", "aria-label": "Flick between two", hidden: true });
     const node = el("div", { class: "twins" }, panel, el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Models side by side" },
       el("table", { class: "matrix", style: { "--models": columns.length } }, el("caption", { class: "sr" }, "Every explainer on every model"), el("thead", null, el("tr", null, el("td", null), heads)), el("tbody", null, picture, rows))));

@@ -1,7 +1,7 @@
 // One item large: question, answer, and every explainer side by side.
 "use strict";
 KARAT.viewer = (() => {
-  const { el, choose, input, redraw } = KARAT.dom;
+  const { el, choose, input, redraw, breakable } = KARAT.dom;
   const { score, DASH } = KARAT.format;
   const { colour } = KARAT;
   const node = el("section", { class: "viewer", "aria-label": "Explanations" });
@@ -149,7 +149,7 @@ KARAT.viewer = (() => {
     const drawn = detail && !overlay ? KARAT.detail.curves(detail, (share) => cards.forEach((c) => c.at(share))) : null;
     const alone = kept && kept.scalar !== undefined ? el("p", { class: "reason" }, `one number for the whole sample: ${score(kept.scalar)}`) : null;
     return {
-      node: el("figure", { class: `card${map ? "" : " bare"}` }, stage.node, el("figcaption", null, el("span", { class: "name", dir: "auto" }, name), el("span", { class: "score" }, readout, value === null ? DASH : score(value))), why, drawn ? drawn.node : null, alone, words),
+      node: el("figure", { class: `card${map ? "" : " bare"}` }, stage.node, el("figcaption", null, el("span", { class: "name", dir: "auto" }, breakable(name)), el("span", { class: "score" }, readout, value === null ? DASH : score(value))), why, drawn ? drawn.node : null, alone, words),
       rose: Boolean(overlay),
       at(share) { drawn?.at(share); },
       repaint() { stage.repaint(look); },
