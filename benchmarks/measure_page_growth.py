@@ -1,6 +1,6 @@
 """How the page grows with rows: time and memory to make it, first paint and filters, at 50 thousand to 5 million rows.
 
-    python benchmarks/measure_page_growth.py [--sizes 50000 500000 5000000] [--keep FOLDER]
+    python benchmarks/measure_page_growth.py [--sizes 50000 500000 5000000] [--write docs/recorded/page_growth.csv]
 
 Two shapes: many explainers on many models (1,736 samples × 6 models × 40 explainers × 12 scores), and many samples
 (100,000 × 1 × 10 × 5), maps kept in both. Each page is made by a process of its own, whose peak memory is its own.
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from measure_findings_growth import peak_mb
 
 from karat.kernel.attribution import Attribution
@@ -100,6 +101,7 @@ def main() -> None:
     parser.add_argument("--shapes", nargs="+", choices=list(SHAPES), default=list(SHAPES))
     parser.add_argument("--keep", type=Path, help="keep runs and pages here, and use the runs that are there")
     parser.add_argument("--no-browser", action="store_true")
+    parser.add_argument("--write", type=Path, help="put the figures into this CSV file, too: docs are filled from it")
     parser.add_argument("--page", type=Path, nargs=2, metavar=("RUN", "OUT"), help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     if chosen.page:
@@ -107,8 +109,8 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as temporary:
         folder = chosen.keep or Path(temporary)
-        for shape in chosen.shapes:
-            for rows in chosen.sizes:
+        for rows in chosen.sizes:
+            for shape in chosen.shapes:
                 samples, *rest = SHAPES[shape]
                 run = folder / f"{shape}-{rows}"
                 if not (run / "manifest.json").exists():
@@ -116,11 +118,23 @@ def main() -> None:
                 page = folder / f"page-{shape}-{rows}"
                 command = [sys.executable, __file__, "--page", str(run), str(page)]
                 told = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+                told.pop("seconds")  # by the clock: of this machine and this hour
                 files = [path for path in page.rglob("*") if path.is_file()]
                 told |= {"files": len(files), "mb": round(sum(path.stat().st_size for path in files) / 1e6)}
                 if not chosen.no_browser:
                     told |= in_browser(page / "index.html")
                 print(f"{shape}, {rows:,} rows: {told}", flush=True)
+                if chosen.write:
+                    _keep(chosen.write, {"shape": shape, "rows": rows, **told})
+
+
+def _keep(path: Path, line: dict[str, Any]) -> None:
+    """A line of the record, in the place of an older one of that shape and size."""
+    new = pd.DataFrame([line])
+    if path.exists():
+        old = pd.read_csv(path)
+        new = pd.concat([old[(old["shape"] != line["shape"]) | (old["rows"] != line["rows"])], new])
+    new.sort_values(["shape", "rows"]).to_csv(path, index=False)
 
 
 def in_browser(page: Path) -> dict[str, Any]:
@@ -133,9 +147,9 @@ def in_browser(page: Path) -> dict[str, Any]:
         return {"browser": "no chromium here"}
     with Browser() as browser:
         browser.size(1280, 900)
-        browser.open(page, "overview", "document.querySelector('#leaderboard tbody tr')", seconds=30)
+        browser.open(page, "overview", "document.querySelector('#leaderboard tbody tr')", seconds=120)
         paint = browser.run("performance.getEntriesByName('first-contentful-paint')[0].startTime")
-        browser.open(page, "samples", READY, seconds=60)
+        browser.open(page, "samples", READY, seconds=240)
         opened = browser.run("performance.now()")
         browser.run("document.querySelector('.filters').open = true")
         acts = {
@@ -145,7 +159,11 @@ def in_browser(page: Path) -> dict[str, Any]:
         }  # fmt: skip
         slow = {name: round(timed(browser, act)[0]) for name, act in acts.items()}
         assert browser.problems == [], browser.problems
-        return {"first_paint_ms": round(paint), "samples_open_ms": round(opened), "filters_ms": slow}
+        return {
+            "first_paint_ms": round(paint),
+            "samples_open_ms": round(opened),
+            "slowest_filter_ms": max(slow.values()),
+        }
 
 
 if __name__ == "__main__":

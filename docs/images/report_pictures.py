@@ -1,7 +1,7 @@
 """Draws report.png (the page of a run, its first screen and its samples) and figures.png (every kind of figure).
 
-    make demo RUN=demo   # or any run that kept its maps
-    python docs/images/report_pictures.py demo
+make demo RUN=demo   # or any run that kept its maps
+python docs/images/report_pictures.py demo
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from tests.report.examples import cloud, grid, intervals, lines, long_bars, slop
 
 FIGURES = (long_bars, lines, cloud, intervals, slopes, grid)
 WIDE, GAP = 560, 28
+READY = "document.querySelector('.page:not([hidden]) :is(#leaderboard tbody tr, .card, .matrix td)')"
 
 
 def shot(browser: Browser, path: Path) -> Image.Image:
@@ -37,7 +38,12 @@ def main() -> None:
         browser.size(1180, 900)
         views = []
         for place in ("overview", "samples"):
-            browser.open(page, place, "document.querySelector('#leaderboard tbody tr, .card')")
+            browser.open(
+                page,
+                place,
+                "document.querySelector('.page:not([hidden]) :is(#leaderboard tbody tr, .card, .matrix td)')",
+                seconds=90,
+            )
             time.sleep(1.5)
             views.append(shot(browser, Path(folder) / "shot.png"))
         both = Image.new("RGB", (2 * 1180 + 24, 900), "white")

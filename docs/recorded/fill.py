@@ -3,8 +3,8 @@
     python docs/recorded/fill.py          # after a record was made anew
     python docs/recorded/fill.py --check  # what the tests ask: does a page still say what its record says?
 
-A page marks what is filled in by `<!-- filled: compass/nulls -->` and `<!-- /filled -->`; tables are named in
-the `*_tables.py` beside this file.
+A page marks what is filled in by `<!-- filled: compass/nulls -->` and `<!-- /filled -->`; tables are named in the `TABLES` of
+every `*_tables.py` beside this file.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -19,20 +20,10 @@ DOCS = HERE.parent
 MARK = re.compile(r"(<!-- filled: (\S+) -->\n).*?(<!-- /filled -->)", re.DOTALL)
 sys.path.insert(0, str(HERE))
 
-import compass_tables  # noqa: E402  beside this file
-import grid_tables  # noqa: E402
-import hallucination_tables  # noqa: E402
-import pixel_tables  # noqa: E402
-import semantic_tables  # noqa: E402
-import synergy_tables  # noqa: E402
-
 TABLES: Mapping[str, Callable[[], str]] = {
-    **compass_tables.TABLES,
-    **grid_tables.TABLES,
-    **synergy_tables.TABLES,
-    **hallucination_tables.TABLES,
-    **semantic_tables.TABLES,
-    **pixel_tables.TABLES,
+    name: table
+    for file in sorted(HERE.glob("*_tables.py"))
+    for name, table in getattr(import_module(file.stem), "TABLES", {}).items()
 }
 
 

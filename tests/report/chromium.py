@@ -22,7 +22,8 @@ FLAGS = (
     "--mute-audio", "--hide-scrollbars", "--remote-debugging-pipe",
 )  # fmt: skip
 _OWN = ("file:", "data:", "blob:", "http://127.0.0.1:")  # what a page may ask for
-_KEYS = {"Escape": 27, "Enter": 13, "ArrowDown": 40, "ArrowUp": 38, "Tab": 9}
+_KEYS = {"Escape": 27, "Enter": 13, " ": 32, "ArrowDown": 40, "ArrowUp": 38, "Tab": 9}
+_TYPED = {"Enter": "\r"}  # what a key types where it is not its own name
 
 
 class Browser:
@@ -113,12 +114,12 @@ class Browser:
 
     def run(self, code: str) -> Any:
         """Value of a JavaScript expression; promises are waited for."""
-        found = self.call("Runtime.evaluate", expression=code, awaitPromise=True, returnByValue=True)
-        if "exceptionDetails" in found:
+        answer = self.call("Runtime.evaluate", expression=code, awaitPromise=True, returnByValue=True)
+        if "exceptionDetails" in answer:
             raise AssertionError(
-                found["exceptionDetails"].get("exception", {}).get("description", found["exceptionDetails"]["text"])
+                answer["exceptionDetails"].get("exception", {}).get("description", answer["exceptionDetails"]["text"])
             )
-        return found["result"].get("value")
+        return answer["result"].get("value")
 
     def until(self, condition: str, seconds: float = 15) -> None:
         end = time.monotonic() + seconds
@@ -136,7 +137,7 @@ class Browser:
             raise
 
     def press(self, key: str) -> None:
-        text = {"text": key} if len(key) == 1 else {}
+        text = {"text": _TYPED.get(key, key)} if len(key) == 1 or key in _TYPED else {}
         code = {"windowsVirtualKeyCode": _KEYS[key]} if key in _KEYS else {}
         self.call("Input.dispatchKeyEvent", type="keyDown", key=key, **text, **code)
         self.call("Input.dispatchKeyEvent", type="keyUp", key=key, **code)

@@ -16,21 +16,10 @@ from karat.results import load_run
 from karat.results.store import Store
 from tests.report.chromium import Browser
 from tests.report.examples import findings
+from tests.report.pages import BOARD, CARDS, PAGES
 from tests.report.runs import NASTY, Pictures, make_run
 
 pytestmark = pytest.mark.browser
-
-BOARD = "document.querySelector('#leaderboard tbody tr')"
-CARDS = "document.querySelectorAll('.card').length > 3"
-PAGES = {
-    "overview": BOARD,
-    "findings": "document.querySelector('#page-findings .chart')",
-    "slices?key=depth": "document.querySelector('#page-slices tbody tr')",
-    "samples": "document.querySelectorAll('.matrix td').length > 3",
-    "samples?layout=one": CARDS,
-    "about": "document.querySelector('#page-about tbody tr')",
-}
-LOOKS = {"light": (1280, 900, False), "dark": (1280, 900, True), "phone": (390, 844, False)}
 
 
 def _samples(browser: Browser, page: Path, query: str = "") -> None:
@@ -53,33 +42,6 @@ def _maps_disagree(item: tuple[ItemKey, Kept]) -> float:
     return disagree(
         [parts["visual"] for name, parts in item[1].items() if name not in ("control/random", "control/oracle")]
     )
-
-
-@pytest.mark.parametrize("look", LOOKS)
-@pytest.mark.parametrize("page", PAGES)
-def test_every_page_loads_without_a_complaint_and_fits_its_width(
-    browser: Browser, demo: Path, screenshots: Path, page: str, look: str
-) -> None:
-    browser.size(*LOOKS[look])
-    browser.open(demo, page, PAGES[page])
-    browser.screenshot(screenshots / f"{page.replace('?', '-')}-{look}.png")
-    assert browser.run("document.documentElement.scrollWidth <= innerWidth")
-    assert browser.run("document.querySelectorAll('main > .page:not([hidden])').length") == 1
-    assert browser.run("[...document.querySelectorAll('h1')].filter((h) => h.offsetParent).length") == 1
-
-
-@pytest.mark.parametrize("dark", [False, True])
-@pytest.mark.parametrize("page", PAGES)
-def test_axe_finds_nothing_serious(browser: Browser, demo: Path, axe: str, page: str, dark: bool) -> None:
-    browser.size(1280, 900, dark)
-    browser.open(demo, page, PAGES[page])
-    browser.run(axe + "; 0")
-    found = browser.run(
-        "axe.run(document, {resultTypes: ['violations'], preload: false}).then((r) => r.violations"
-        ".filter((v) => ['serious', 'critical'].includes(v.impact))"
-        ".map((v) => [v.id, v.nodes.map((n) => n.html).slice(0, 3)]))"
-    )
-    assert found == []
 
 
 def test_the_leaderboard_shows_the_boards_numbers(browser: Browser, demo: Path, demo_run: Path) -> None:

@@ -39,7 +39,7 @@ def test_means_and_counts_are_those_of_pandas(evidence: Evidence) -> None:
             else:
                 assert np.isnan(found.spread.mean[i])
             tally, counts = found.tally[i], mine["status"].value_counts()
-            assert (tally.asked, tally.scored, tally.failed, tally.absent) == (
+            assert (tally.rows, tally.scored, tally.failed, tally.absent) == (
                 len(mine), counts.get("score", 0), counts.get("failure", 0), counts.get("not_applicable", 0),
             )  # fmt: skip
             assert tally.passes == pytest.approx(mine["passes"].mean())

@@ -59,8 +59,8 @@ def seal(
     from karat.results.export import write_file
 
     commitment, opening = commit(read_plain(spec), seed)
-    for name, told in ((_COMMITMENT, vars(commitment)), (_OPENING, vars(opening))):
-        write_file((json.dumps(told, indent=1, sort_keys=True) + "\n").encode(), out / name)
+    for name, content in ((_COMMITMENT, vars(commitment)), (_OPENING, vars(opening))):
+        write_file((json.dumps(content, indent=1, sort_keys=True) + "\n").encode(), out / name)
     typer.echo(f"announce {out / _COMMITMENT} (hash {commitment.hash[:16]}…); keep {out / _OPENING} secret", err=True)
 
 

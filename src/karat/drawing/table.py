@@ -28,9 +28,11 @@ def html_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], most: int 
 
 def html_text(title: str, lines: Iterable[str], more: str = "") -> str:
     """A title, a paragraph for each line, and HTML after them."""
-    told = "".join(f'<p style="margin:4px 0;max-width:80ch">{escape(line)}</p>' for line in lines if line)
+    paragraphs = "".join(f'<p style="margin:4px 0;max-width:80ch">{escape(line)}</p>' for line in lines if line)
     head = f'<div style="font-weight:600">{escape(title)}</div>'
-    return f'<div style="font-family:system-ui,sans-serif;font-size:13px;line-height:1.4">{head}{told}{more}</div>'
+    return (
+        f'<div style="font-family:system-ui,sans-serif;font-size:13px;line-height:1.4">{head}{paragraphs}{more}</div>'
+    )
 
 
 def _cell(value: Any) -> str:

@@ -39,25 +39,25 @@ def tracker_named(name: str) -> Tracker:
 
 
 class Tracked:
-    """Shows events as `shown` does, and tells the trackers.
+    """Shows events as `renderer` does, and tells the trackers.
 
     Example:
         >>> run(spec, "runs/mine", show=Tracked(renderer(), [Mine()]))  # doctest: +SKIP
     """
 
-    def __init__(self, shown: Renderer, trackers: Sequence[Tracker]) -> None:
-        self.shown, self.trackers = shown, list(trackers)
+    def __init__(self, renderer: Renderer, trackers: Sequence[Tracker]) -> None:
+        self.renderer, self.trackers = renderer, list(trackers)
 
     def __call__(self, event: Event) -> None:
-        self.shown(event)
+        self.renderer(event)
         for tracker in list(self.trackers):
             if event["event"] == "run_started":
                 settings = {key: value for key, value in event.items() if key not in ("event", "time", "name")}
-                self._tell(tracker, lambda told=tracker, told_of=settings: told.start(event["name"], told_of))
-            self._tell(tracker, lambda told=tracker: told.event(event))
+                self._tell(tracker, lambda to=tracker, sizes=settings: to.start(event["name"], sizes))
+            self._tell(tracker, lambda to=tracker: to.event(event))
 
     def __enter__(self) -> Self:
-        self.shown.__enter__()
+        self.renderer.__enter__()
         return self
 
     def __exit__(
@@ -65,7 +65,7 @@ class Tracked:
     ) -> None:
         for tracker in list(self.trackers):
             self._tell(tracker, tracker.end)
-        self.shown.__exit__(kind, error, trace)
+        self.renderer.__exit__(kind, error, trace)
 
     def _tell(self, tracker: Tracker, act: Any) -> None:
         if tracker not in self.trackers:
@@ -75,4 +75,4 @@ class Tracked:
         except Exception as error:  # another's code, or a server that is away
             self.trackers.remove(tracker)
             text = f"tracker {type(tracker).__name__} is left out from here on: {type(error).__name__}: {error}"
-            self.shown(stamp("warning", text=text))
+            self.renderer(stamp("warning", text=text))

@@ -76,5 +76,5 @@ def opened(commitment: Commitment, opening: Opening) -> dict[str, Any]:
 
 
 def _hash(spec: Mapping[str, Any], opening: Opening) -> str:
-    told = {"spec": spec, "seed": opening.seed, "nonce": opening.nonce}
-    return hashlib.sha256(json.dumps(told, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    sealed = {"spec": spec, "seed": opening.seed, "nonce": opening.nonce}
+    return hashlib.sha256(json.dumps(sealed, sort_keys=True, separators=(",", ":")).encode()).hexdigest()

@@ -102,11 +102,11 @@ def entry(place: str, number: int) -> Entry:
 def key_of(run: Run) -> str:
     """What must be equal for runs to be ranked together, as one text."""
     manifest, spec = run.manifest, run.spec
-    told = {
+    fields = {
         "protocol": spec["protocol"], "settings": {key: spec.get(key) for key in _SETTINGS}, "seed": manifest["seed"],
         "datasets": manifest["datasets"], "models": manifest["models"],
     }  # fmt: skip
-    return hashlib.sha256(json.dumps(told, sort_keys=True, default=str).encode()).hexdigest()[:16]
+    return hashlib.sha256(json.dumps(fields, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 
 def _about(own: Sequence[Entry]) -> dict[str, Any]:
@@ -132,25 +132,25 @@ def _tables(own: Sequence[Entry]) -> list[dict[str, Any]]:
             some = scored.any(axis=0)
             shared = scored[scored.any(axis=1)].all(axis=0) & some
             samples = shared if shared.any() else some
-            asked = (scores.rows.state[m] != NO_ROW).sum(axis=1)
+            rows = (scores.rows.state[m] != NO_ROW).sum(axis=1)
             covered = {
-                name: number(float(scored[e].sum() / asked[e]), 4)
+                name: number(float(scored[e].sum() / rows[e]), 4)
                 for e, name in enumerate(scores.rows.explainers)
-                if asked[e]
+                if rows[e]
             }
-            for found in boards_of(evidence, scores, [model], samples):
-                tables.append(_table(evidence, own[0], found, bool(shared.any()), int(some.sum()), covered))
+            for ranked in boards_of(evidence, scores, [model], samples):
+                tables.append(_table(evidence, own[0], ranked, bool(shared.any()), int(some.sum()), covered))
     return tables
 
 
 def _table(
-    evidence: Evidence, first: Entry, found: Board, shared: bool, samples: int, covered: dict[str, float | None]
+    evidence: Evidence, first: Entry, ranked: Board, shared: bool, samples: int, covered: dict[str, float | None]
 ) -> dict[str, Any]:
     """`covered`: share of the rows asked that have a score, over all samples, shared or not."""
-    plain = found.plain(evidence)
+    plain = ranked.plain(evidence)
     return {
-        "group": first.key, "protocol": evidence.plain[found.metric.protocol], "metric": found.metric.name,
-        "model": found.model, "better": found.metric.direction, "samples": found.spread.samples, "of": samples,
+        "group": first.key, "protocol": evidence.plain[ranked.metric.protocol], "metric": ranked.metric.name,
+        "model": ranked.model, "better": ranked.metric.direction, "samples": ranked.spread.samples, "of": samples,
         "shared": shared, "floor": plain["floor"], "reference": plain["reference"],
         "rows": [{
             "explainer": row["explainer"], "control": row["control"], "rank": row["rank"], "mean": row["mean"],

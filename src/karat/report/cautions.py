@@ -29,16 +29,16 @@ class Caution:
 
 def cautions(evidence: Evidence, main: Sequence[Board]) -> list[Caution]:
     """Everything worth a warning; `main` holds the chief boards of every protocol."""
-    found = [*_unfinished(evidence), *_failures(evidence), *_refusals(evidence), *_events(evidence)]
-    found += [Caution("wrong", text) for one in evidence.findings for text in one.finding.cautions]
+    made = [*_unfinished(evidence), *_failures(evidence), *_refusals(evidence), *_events(evidence)]
+    made += [Caution("wrong", text) for one in evidence.findings for text in one.finding.cautions]
     for board in main:
         named = replace(board, metric=replace(board.metric, protocol=evidence.plain[board.metric.protocol]))
-        found += _controls(named) + _samples(named) + _coverage(named)
-    return list(dict.fromkeys(found))  # boards of several models may say the same
+        made += _controls(named) + _samples(named) + _coverage(named)
+    return list(dict.fromkeys(made))  # boards of several models may say the same
 
 
 def _unfinished(evidence: Evidence) -> list[Caution]:
-    found = []
+    made = []
     done = set(evidence.rows.cells)  # a recorded run has rows and no shards; a cell may have no rows
     done |= {cell["id"] for shard in evidence.shards for cell in shard.view.cells}
     for name, run in zip(evidence.names, evidence.runs, strict=True):
@@ -46,8 +46,8 @@ def _unfinished(evidence: Evidence) -> list[Caution]:
         missing = len(wanted - done)
         if missing:
             share = f"{missing:,} of {len(wanted):,} cells are missing"
-            found.append(Caution("wrong", f"{name} is not finished: {share}; tables show what is there."))
-    return found
+            made.append(Caution("wrong", f"{name} is not finished: {share}; tables show what is there."))
+    return made
 
 
 def _failures(evidence: Evidence) -> list[Caution]:
@@ -73,8 +73,8 @@ def _refusals(evidence: Evidence) -> list[Caution]:
 
 def _events(evidence: Evidence) -> list[Caution]:
     """Jobs that were given up and not made good later, and warnings of the run itself."""
-    said = {r["reason"] for run in evidence.runs for r in run.manifest.get("refusals", [])}
-    found = []
+    refusals = {r["reason"] for run in evidence.runs for r in run.manifest.get("refusals", [])}
+    made = []
     for run in evidence.runs:
         given_up: dict[str, str] = {}
         warnings: dict[str, None] = {}
@@ -83,31 +83,31 @@ def _events(evidence: Evidence) -> list[Caution]:
                 given_up[event["title"]] = event["reason"]
             elif event.get("event") == "job_done":
                 given_up.pop(event["title"], None)
-            elif event.get("event") == "warning" and event["text"] not in said:
+            elif event.get("event") == "warning" and event["text"] not in refusals:
                 warnings[event["text"]] = None
         if given_up:
             details = tuple(f"{title}: {reason}" for title, reason in given_up.items())
             what = "job was" if len(given_up) == 1 else "jobs were"
-            found.append(Caution("wrong", f"{len(given_up):,} {what} given up.", details))
-        found += [Caution("weak", text) for text in warnings]
-    return found
+            made.append(Caution("wrong", f"{len(given_up):,} {what} given up.", details))
+        made += [Caution("weak", text) for text in warnings]
+    return made
 
 
 def _controls(board: Board) -> list[Caution]:
-    found = []
+    made = []
     for name, at, what in ((FLOOR, board.floor, "floor"), (REFERENCE, board.reference, "reference")):
         if at is None and board.better:
             text = f"{board.metric.protocol}: no {name} in this run, so scores have no {what} to be read against."
-            found.append(Caution("weak", text))
-    return found
+            made.append(Caution("weak", text))
+    return made
 
 
 def _samples(board: Board) -> list[Caution]:
-    found = []
+    made = []
     n = board.spread.samples
     if n < _FEW:
         text = f"{board.metric.protocol}: only {n} samples; intervals from so few are too narrow."
-        found.append(Caution("weak", text))
+        made.append(Caution("weak", text))
     tied = leaders(board) if board.better else []
     if len(tied) > 1:
         order = sorted(tied, key=lambda i: -board.better * board.spread.mean[i])
@@ -115,18 +115,18 @@ def _samples(board: Board) -> list[Caution]:
         first, second = board.explainers[order[0]], board.explainers[order[1]]
         gap = abs(board.spread.mean[order[0]] - board.spread.mean[order[1]])
         if need is not None and need > n and gap > _TINY * _reach(board):
-            found.append(Caution("weak", (
+            made.append(Caution("weak", (
                 f"{_where(board)}: too few samples to separate {first} from {second} on {board.metric.name}. "
                 f"A difference of {gap:.2g} needs about {_rounded(need):,} samples (80 % power, 5 % level), not {n:,}."
             )))  # fmt: skip
-    return found
+    return made
 
 
 def _coverage(board: Board) -> list[Caution]:
     thin = [
-        f"{name}: {tally.scored:,} of {tally.asked:,} rows have a score"
+        f"{name}: {tally.scored:,} of {tally.rows:,} rows have a score"
         for name, tally in zip(board.explainers, board.tally, strict=True)
-        if 0 < tally.scored < _THIN * tally.asked
+        if 0 < tally.scored < _THIN * tally.rows
     ]
     if not thin:
         return []

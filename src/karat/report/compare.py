@@ -169,12 +169,12 @@ def _refuse_other_configuration(one: Run, two: Run) -> None:
 def _configuration(run: Run) -> tuple[str, dict[str, Any]]:
     """The protocol with all its parameters, defaults included where the run still has its cells."""
     for cell in run.cells().values():
-        asked = cell["fields"]["protocol"]
-        if isinstance(asked, Mapping):
-            return str(asked["name"]), dict(asked["parameters"])
+        chosen = cell["fields"]["protocol"]
+        if isinstance(chosen, Mapping):
+            return str(chosen["name"]), dict(chosen["parameters"])
         break
-    asked = run.spec["protocol"]
-    return str(asked["name"]), {key: value for key, value in asked.items() if key != "name"}
+    chosen = run.spec["protocol"]
+    return str(chosen["name"]), {key: value for key, value in chosen.items() if key != "name"}
 
 
 def _named_alike(first: pd.DataFrame, second: pd.DataFrame) -> pd.DataFrame:

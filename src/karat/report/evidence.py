@@ -66,11 +66,11 @@ class Shard:
     """A shard and the name under which the page shows its protocol."""
 
     view: ShardView
-    shown: dict[str, str]  # protocol in the run → protocol on the page
+    titles: dict[str, str]  # protocol in the run → protocol on the page
 
     def place(self, cell: dict[str, Any]) -> Place:
         protocol, model, explainer, dataset, *_ = cell["place"]
-        return self.shown.get(protocol, protocol), model, dataset, explainer
+        return self.titles.get(protocol, protocol), model, dataset, explainer
 
     @property
     def protocols(self) -> list[str]:
@@ -108,11 +108,11 @@ class Evidence:
         """Protocol → what headings call it: its registered name without parameters, where that tells them apart."""
         names = {}
         for k, (run, _) in enumerate(self.rows.owners.texts):
-            shown = self.rows.shown[k]
-            plain = str(self.runs[run].spec.get("protocol", {}).get("name", shown))
-            names[shown] = f"{plain} · {self.names[run]}" if " · " in shown else plain
+            title = self.rows.titles[k]
+            plain = str(self.runs[run].spec.get("protocol", {}).get("name", title))
+            names[title] = f"{plain} · {self.names[run]}" if " · " in title else plain
         alike = [plain for plain in names.values() if list(names.values()).count(plain) > 1]
-        return {shown: shown if plain in alike else plain for shown, plain in names.items()}
+        return {title: title if plain in alike else plain for title, plain in names.items()}
 
     def metrics_of(self, protocol: str) -> list[Metric]:
         return [metric for metric in self.metrics if metric.protocol == protocol]
@@ -154,15 +154,15 @@ class Gatherer:
         for number, (name, run) in enumerate(zip(names, runs, strict=True)):
             explainers |= {label: dict(facts) for label, facts in run.parts["explainer"].items()}
             views = rows.read(run, number, name)
-            shown = {
-                protocol: rows.shown[k] for k, (owner, protocol) in enumerate(rows.owners.texts) if owner == number
+            titles = {
+                protocol: rows.titles[k] for k, (owner, protocol) in enumerate(rows.owners.texts) if owner == number
             }
-            kept = [Shard(one.view, shown) for one in self._shards[number]]
-            self._shards[number] = [*kept, *(Shard(view, shown) for view in views)]
-            for metric in _metrics(run, rows, list(shown.values()), self._shards[number]):
+            kept = [Shard(one.view, titles) for one in self._shards[number]]
+            self._shards[number] = [*kept, *(Shard(view, titles) for view in views)]
+            for metric in _metrics(run, rows, list(titles.values()), self._shards[number]):
                 metrics.setdefault((metric.protocol, metric.name), metric)
             clock.read(run, self._shards[number])
-            for protocol in list(shown.values())[:1]:  # a run has one
+            for protocol in list(titles.values())[:1]:  # a run has one
                 findings += [Concluded(protocol, name, finding) for finding in run.findings()]
         if not len(rows):
             raise BadInput(
@@ -200,26 +200,26 @@ def _names(runs: Sequence[Run]) -> tuple[str, ...]:
 def _metrics(run: Run, rows: Rows, protocols: Sequence[str], shards: Sequence[Shard]) -> list[Metric]:
     """Metrics in the order the protocol gives them, with what their cards say."""
     cards: dict[str, dict[str, Any]] = run.manifest.get("scores", {})
-    found: dict[tuple[str, str], Metric] = {}
+    metrics: dict[tuple[str, str], Metric] = {}
     listed = dict.fromkeys((p, m) for shard in shards for p in shard.protocols for m in shard.view.metrics)
     # A recorded run has no shards: its rows name its metrics, in the order of the protocol if that is known here.
     named = [pair for pair in rows.scores() if pair[0] in protocols] if not shards else []
     order = _order(run)
     for protocol, name in [*listed, *sorted(named, key=lambda row: (row[0], order.get(row[1], len(order)), row[1]))]:
-        if (protocol, name) not in found:
+        if (protocol, name) not in metrics:
             card = cards.get(name, {})
             about = {key: card[key] for key in card if key in Metric.__dataclass_fields__}
             if about.get("range") is not None:
                 about["range"] = tuple(about["range"])
             about["draws"] = tuple((str(name), str(how)) for name, how in about.get("draws", ()))
-            found[protocol, name] = Metric(**{**about, "protocol": protocol, "name": name})
-    return list(found.values())
+            metrics[protocol, name] = Metric(**{**about, "protocol": protocol, "name": name})
+    return list(metrics.values())
 
 
 def _order(run: Run) -> dict[str, int]:
     try:
-        asked = run.spec["protocol"]
-        protocol = build("protocol", asked["name"], {key: value for key, value in asked.items() if key != "name"})
+        settings = run.spec["protocol"]
+        protocol = build("protocol", settings["name"], {key: value for key, value in settings.items() if key != "name"})
         return {card.name: place for place, card in enumerate(protocol.scores)}
     except Exception:  # as in `_question`
         return {}

@@ -81,8 +81,8 @@ def explanation_sheet(explanation: Explanation) -> Sheet:
                 for method, each in zip(explanation.methods, scales, strict=True)
             )
         )
-    asked = f"{explanation.sample.text}  →  " if explanation.sample.text else ""
-    return Sheet(tuple(rows), f"{asked}{explanation.answer}")
+    question = f"{explanation.sample.text}  →  " if explanation.sample.text else ""
+    return Sheet(tuple(rows), f"{question}{explanation.answer}")
 
 
 def _pieces(explanation: Explanation) -> list[tuple[str, int | None]]:

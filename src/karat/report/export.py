@@ -149,8 +149,8 @@ def hub(run: str | Path, out: str | Path) -> Path:
             write_file(loaded.store.read(name), folder / name)
     write_file(_card(loaded, columns, n).encode(), folder / "README.md")
     digest = hashlib.sha256((folder / data).read_bytes()).hexdigest()
-    told = json.dumps(_croissant(loaded, data, digest, columns), indent=1, ensure_ascii=False)
-    write_file((told + "\n").encode(), folder / "croissant.json")
+    metadata = json.dumps(_croissant(loaded, data, digest, columns), indent=1, ensure_ascii=False)
+    write_file((metadata + "\n").encode(), folder / "croissant.json")
     return folder / "README.md"
 
 

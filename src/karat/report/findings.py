@@ -13,7 +13,7 @@ from karat.report.page_output import Sink
 if TYPE_CHECKING:
     from karat.report.evidence import Evidence
 
-_SAID = 3  # sentences of a verdict that the front page has room for
+_SENTENCES = 3  # sentences of a verdict that the front page has room for
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Concluded:
 
 
 @dataclass(frozen=True)
-class Said:
+class Spoken:
     """The verdict of one protocol in its own words; `more` is how many sentences the front page leaves out."""
 
     first: str
@@ -46,17 +46,17 @@ def write_findings(evidence: Evidence, sink: Sink) -> list[dict[str, Any]]:
         for one in mine:
             sections.setdefault(one.finding.section, []).append(_plain(one, many))
         chunk = f"findings-{len(index)}"
-        sink.data(chunk, [{"title": title, "findings": found} for title, found in sections.items()])
+        sink.data(chunk, [{"title": title, "findings": members} for title, members in sections.items()])
         index.append({"protocol": protocol, "chunk": chunk})
     return index
 
 
-def verdict_of(evidence: Evidence, protocol: str) -> Said | None:
+def verdict_of(evidence: Evidence, protocol: str) -> Spoken | None:
     """The protocol's own verdict: the sentences of its first finding without a section."""
     for one in evidence.findings:
         if one.protocol == protocol and not one.finding.section and one.finding.sentences:
             first, *rest = one.finding.sentences
-            return Said(first, tuple(rest[: _SAID - 1]), max(0, len(rest) - (_SAID - 1)))
+            return Spoken(first, tuple(rest[: _SENTENCES - 1]), max(0, len(rest) - (_SENTENCES - 1)))
     return None
 
 

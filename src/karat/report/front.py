@@ -11,15 +11,15 @@ from karat.report.encode import number
 from karat.report.evidence import Evidence
 from karat.report.findings import tidy
 from karat.report.leaderboards import Board
-from karat.report.samples import Shown
+from karat.report.samples import WrittenSamples
 
 _MOST = 14  # explainers in a figure of the first screen that the page makes itself
 
 
-def front(evidence: Evidence, protocol: str, speaking: Sequence[Board], shown: Shown) -> dict[str, Any]:
+def front(evidence: Evidence, protocol: str, speaking: Sequence[Board], samples: WrittenSamples) -> dict[str, Any]:
     """`figure` as findings have them, `sample` as front.js draws it; None where there is nothing to show."""
     return {"protocol": protocol, "figure": _figure(evidence, protocol, speaking[0]),
-            "sample": telling(evidence, speaking[0], shown)}  # fmt: skip
+            "sample": telling(evidence, speaking[0], samples)}  # fmt: skip
 
 
 def _figure(evidence: Evidence, protocol: str, board: Board) -> dict[str, Any] | None:
@@ -49,7 +49,7 @@ def _figure(evidence: Evidence, protocol: str, board: Board) -> dict[str, Any] |
     }  # fmt: skip
 
 
-def telling(evidence: Evidence, board: Board, shown: Shown) -> dict[str, Any] | None:
+def telling(evidence: Evidence, board: Board, samples: WrittenSamples) -> dict[str, Any] | None:
     """The sample, among those with a picture and both maps, on which the explainer with the best mean lies furthest
     above the one with the worst (noise, where there is one explainer alone)."""
     mean = board.better * board.spread.mean
@@ -62,23 +62,23 @@ def telling(evidence: Evidence, board: Board, shown: Shown) -> dict[str, Any] | 
     rows = evidence.rows.values(board.metric.protocol, board.metric.name)
     model = board.model or rows.models[0]
     m, b, w = rows.models.index(model), rows.explainers.index(best), rows.explainers.index(worst)
-    start, stop = shown.items.starts[board.metric.protocol]
-    mine = [i for i in range(start, stop) if shown.items.model[i] == model and shown.maps.chunk[i] >= 0]
-    mine = [i for i in mine if shown.scene(int(shown.items.sample[i])) is not None]
+    start, stop = samples.items.starts[board.metric.protocol]
+    mine = [i for i in range(start, stop) if samples.items.model[i] == model and samples.maps.chunk[i] >= 0]
+    mine = [i for i in mine if samples.scene(int(samples.items.sample[i])) is not None]
     if not mine:
         return None
-    numbers = evidence.order[shown.items.sample[mine]]
+    numbers = evidence.order[samples.items.sample[mine]]
     high, low = rows.values[m, b, numbers], rows.values[m, w, numbers]
     gaps = board.better * (high - low)
     if not np.isfinite(gaps).any():
         return None
     k = int(np.nanargmax(gaps))
-    item, sample = mine[k], int(shown.items.sample[mine[k]])
+    item, sample = mine[k], int(samples.items.sample[mine[k]])
     facts = next((run.parts["model"][model] for run in evidence.runs if model in run.parts["model"]), {})
     return {
         "model": model, "mechanism": facts.get("mechanism"), "metric": board.metric.name,
-        "id": evidence.rows.samples.texts[int(evidence.order[sample])][1], "scene": shown.scene(sample),
-        "maps": [shown.maps.chunks[shown.maps.chunk[item]], int(shown.maps.place[item])],
+        "id": evidence.rows.samples.texts[int(evidence.order[sample])][1], "scene": samples.scene(sample),
+        "maps": [samples.maps.chunks[samples.maps.chunk[item]], int(samples.maps.place[item])],
         "text": sample,
         "best": {"name": best, "value": number(float(high[k]), 3)},
         "worst": {"name": worst, "value": number(float(low[k]), 3)},

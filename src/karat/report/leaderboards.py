@@ -24,7 +24,7 @@ ALL = ""  # "every model" or "every dataset"
 class Tally:
     """What became of an explainer's rows, and the forward passes it took on average."""
 
-    asked: int
+    rows: int
     scored: int
     failed: int
     absent: int
@@ -85,7 +85,7 @@ class Board:
                 "explainer": name, "control": bool(self.controls[i]), "mean": number(self.spread.mean[i]),
                 "low": number(low[i]), "high": number(high[i]), "way": number(way[i], 4),
                 "rank": [int(v[i]) if np.isfinite(v[i]) else None for v in (rank, rank_low, rank_high)],
-                "beats": beats[i], "asked": tally.asked, "scored": tally.scored,
+                "beats": beats[i], "asked": tally.rows, "scored": tally.scored,
                 "failed": tally.failed, "absent": tally.absent,
                 "passes": number(tally.passes, 4), "seconds": number(self._seconds(evidence, i), 4),
             })  # fmt: skip
@@ -106,7 +106,7 @@ class Board:
         ]  # fmt: skip
         spent = [evidence.clock.alone.get((*group, self.explainers[explainer])) for group in groups]
         known = [seconds for seconds in spent if seconds is not None]
-        return sum(known) / self.tally[explainer].asked if spent and len(known) == len(spent) else None
+        return sum(known) / self.tally[explainer].rows if spent and len(known) == len(spent) else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,9 +124,9 @@ class Scores:
 def scores_of(evidence: Evidence, metric: Metric) -> Scores:
     rows = evidence.rows.values(metric.protocol, metric.name)
     order = evidence.order
-    asked = (rows.state != NO_ROW).any(axis=(0, 1))[order]
-    samples = np.flatnonzero(asked)
-    chosen = order[asked]
+    present = (rows.state != NO_ROW).any(axis=(0, 1))[order]
+    samples = np.flatnonzero(present)
+    chosen = order[present]
     rows = replace(
         rows, values=rows.values[:, :, chosen], state=rows.state[:, :, chosen], reason=rows.reason[:, :, chosen],
         passes=rows.passes[:, :, chosen],
@@ -141,10 +141,10 @@ def boards_of(
     """Boards of some models (ALL: of all together) over some of the samples, from one set of draws where they can
     share it."""
     rows = scores.rows
-    asked = (rows.state != NO_ROW).any(axis=1)  # (models, samples)
+    present = (rows.state != NO_ROW).any(axis=1)  # (models, samples)
     scopes: dict[bytes, list[str]] = {}
     for model in models:
-        mine = samples & (asked.any(axis=0) if model == ALL else asked[rows.models.index(model)])
+        mine = samples & (present.any(axis=0) if model == ALL else present[rows.models.index(model)])
         if mine.any():
             scopes.setdefault(np.packbits(mine).tobytes(), []).append(model)
     for mask, chosen in scopes.items():
@@ -203,7 +203,7 @@ def speaks(metrics: Sequence[Metric]) -> Metric:
     return next((metric for metric in metrics if metric.direction != "none"), metrics[0])
 
 
-def chief(evidence: Evidence, found: Sequence[Board]) -> dict[str, list[Board]]:
+def chief(evidence: Evidence, ranked: Sequence[Board]) -> dict[str, list[Board]]:
     """The boards that speak for each protocol: its first metric that has a better and a worse.
 
     Over everything; one for each model where the models are known to reason differently.
@@ -211,8 +211,8 @@ def chief(evidence: Evidence, found: Sequence[Board]) -> dict[str, list[Board]]:
     chosen: dict[str, list[Board]] = {}
     for protocol in evidence.protocols:
         metric = speaks(evidence.metrics_of(protocol))
-        first = next(b for b in found if b.metric == metric and b.model == ALL and b.dataset == ALL)
-        each = [b for b in found if b.metric == first.metric and b.model != ALL and b.dataset == ALL]
+        first = next(b for b in ranked if b.metric == metric and b.model == ALL and b.dataset == ALL)
+        each = [b for b in ranked if b.metric == first.metric and b.model != ALL and b.dataset == ALL]
         chosen[protocol] = each if each and evidence.reasons_differ(b.model for b in each) else [first]
     return chosen
 
@@ -220,9 +220,9 @@ def chief(evidence: Evidence, found: Sequence[Board]) -> dict[str, list[Board]]:
 def _tally(state: npt.NDArray[np.uint8], passes: Floats) -> tuple[Tally, ...]:
     """Of (models, explainers, samples)."""
     counts = [(state == code).sum(axis=(0, 2)) for code in (0, 1, 2)]
-    asked = (state != NO_ROW).sum(axis=(0, 2))
-    spent = np.nansum(passes, axis=(0, 2)) / asked
-    columns = (column.tolist() for column in (asked, *counts, spent))
+    present = (state != NO_ROW).sum(axis=(0, 2))
+    spent = np.nansum(passes, axis=(0, 2)) / present
+    columns = (column.tolist() for column in (present, *counts, spent))
     return tuple(Tally(*row) for row in zip(*columns, strict=True))
 
 

@@ -57,8 +57,8 @@ def write_maps(
             continue
         samples = max((shard.view.samples for shard in shards), key=len)
         wanted = [p for p, name in enumerate(samples) if chosen is None or (job[2], name) in chosen]
-        told = "\n".join(dict.fromkeys(shard.view.attributions for shard in shards))
-        names = {b: f"maps-{_hash(f'{job[0]} {b} {told}')}" for b in dict.fromkeys(p // _BLOCK for p in wanted)}
+        files = "\n".join(dict.fromkeys(shard.view.attributions for shard in shards))
+        names = {b: f"maps-{_hash(f'{job[0]} {b} {files}')}" for b in dict.fromkeys(p // _BLOCK for p in wanted)}
         missing = {b for b, name in names.items() if not (name in written.maps and sink.keep(name, written.folder))}
         if missing:
             blocks = _blocks(evidence, shards, missing)
@@ -96,11 +96,11 @@ def by_item(evidence: Evidence) -> Iterator[tuple[ItemKey, Kept]]:
 
 def _blocks(evidence: Evidence, shards: list[Shard], wanted: set[int] | None) -> dict[int, dict[int, Kept]]:
     """Block → position → what was kept of it, explainer by explainer; a cell that several runs hold counts once."""
-    found: dict[int, dict[int, Kept]] = {}
+    by_block: dict[int, dict[int, Kept]] = {}
     done: set[str] = set()
 
     def kept(position: int, explainer: str) -> dict[str, Any]:
-        return found.setdefault(position // _BLOCK, {}).setdefault(position, {}).setdefault(explainer, {})
+        return by_block.setdefault(position // _BLOCK, {}).setdefault(position, {}).setdefault(explainer, {})
 
     for shard in shards:
         maps, details = shard.view.kept()
@@ -120,7 +120,7 @@ def _blocks(evidence: Evidence, shards: list[Shard], wanted: set[int] | None) ->
                         if isinstance(value, np.ndarray) and value.ndim == 1 and np.isfinite(value).any():
                             mine = kept(position, explainer).setdefault("details", {})
                             mine.setdefault(metric, {})[name] = value
-    return dict(sorted(found.items()))
+    return dict(sorted(by_block.items()))
 
 
 def _job(shard: Shard) -> tuple[Any, ...]:

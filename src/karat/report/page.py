@@ -37,7 +37,7 @@ SCRIPTS = (
     "matrix.js", "viewer.js", "browser.js", "about.js", "main.js", "live.js",
 )  # fmt: skip
 
-_SHOWN = ("models", "datasets", "seed", "versions", "hardware", "command")  # of a manifest
+_FIELDS = ("models", "datasets", "seed", "versions", "hardware", "command")  # of a manifest
 
 
 def report(
@@ -68,10 +68,10 @@ def write_page(evidence: Evidence, out: str | Path, single_file: bool, pictures:
     inside = Inside()
     sink: Sink = inside if single_file else folder
     main = _write_boards(evidence, sink)
-    shown = write_samples(evidence, sink, pictures, written)
+    samples = write_samples(evidence, sink, pictures, written)
     core = {
         "plain": evidence.plain,
-        "front": [front(evidence, name, speaking, shown) for name, speaking in main.items()],
+        "front": [front(evidence, name, speaking, samples) for name, speaking in main.items()],
         "mechanisms": {
             model: facts.get("mechanism") for run in evidence.runs for model, facts in run.parts["model"].items()
         },
@@ -82,7 +82,7 @@ def write_page(evidence: Evidence, out: str | Path, single_file: bool, pictures:
         "chief": {name: {"metric": first.metric.name, "model": first.model} for name, (first, *_) in main.items()},
         "findings": write_findings(evidence, sink),
         "work": _work(evidence),
-        "browser": shown.about,
+        "browser": samples.about,
         "about": _about(evidence),
         "colours": colours_of_page(),
     }
@@ -148,7 +148,7 @@ def _verdict(evidence: Evidence, protocol: str, speaking: Sequence[Board]) -> di
         "protocol": protocol,
         "plain": evidence.plain[protocol],
         "question": evidence.protocols[protocol],
-        "said": verdict_of(evidence, protocol),
+        "spoken": verdict_of(evidence, protocol),
         "boards": [(board.model, verdict(board)) for board in speaking],
     }
 
@@ -184,7 +184,7 @@ def _work(evidence: Evidence) -> list[dict[str, Any]]:
 
 def _about(evidence: Evidence) -> dict[str, Any]:
     runs = [
-        {"name": name, "spec": run.spec, "manifest": {k: run.manifest[k] for k in _SHOWN if k in run.manifest}}
+        {"name": name, "spec": run.spec, "manifest": {k: run.manifest[k] for k in _FIELDS if k in run.manifest}}
         for name, run in zip(evidence.names, evidence.runs, strict=True)
     ]
     try:
@@ -192,8 +192,11 @@ def _about(evidence: Evidence) -> dict[str, Any]:
     except PackageNotFoundError:
         made_with = ""
     explainers = _explainers(evidence)
-    said = [*(metric.citation for metric in evidence.metrics), *(explainer["citation"] for explainer in explainers)]
-    sources = {short: text for citation in said for short, text in cited(citation).items()}
+    citations = [
+        *(metric.citation for metric in evidence.metrics),
+        *(explainer["citation"] for explainer in explainers),
+    ]
+    sources = {short: text for citation in citations for short, text in cited(citation).items()}
     return {"version": made_with, "runs": runs, "explainers": explainers, "sources": sources}
 
 

@@ -40,14 +40,14 @@ class Scenes:
 
 def datasets(evidence: Evidence) -> dict[str, Scenes]:
     """Dataset label → its samples, or the reason why they cannot be shown."""
-    found: dict[str, Scenes] = {}
+    scenes_of: dict[str, Scenes] = {}
     for run in evidence.runs:
         for name, scenes in _datasets(run):
-            if found.setdefault(name, scenes).problem and not scenes.problem:
-                found[name] = scenes
+            if scenes_of.setdefault(name, scenes).problem and not scenes.problem:
+                scenes_of[name] = scenes
     for name in evidence.datasets:
-        found.setdefault(name, Scenes(problem="the run's spec does not name it"))
-    return found
+        scenes_of.setdefault(name, Scenes(problem="the run's spec does not name it"))
+    return scenes_of
 
 
 def _datasets(run: Run) -> Iterator[tuple[str, Scenes]]:

@@ -49,7 +49,7 @@ class Items:
 
 
 @dataclass(frozen=True, eq=False)
-class Shown:
+class WrittenSamples:
     """What the page holds of its samples: `about` is what the browser's first look needs."""
 
     about: dict[str, Any]
@@ -63,7 +63,7 @@ class Shown:
         return None if name is None else (name, sample % _SCENES)
 
 
-def write_samples(evidence: Evidence, sink: Sink, pictures: int | None, written: Written) -> Shown:
+def write_samples(evidence: Evidence, sink: Sink, pictures: int | None, written: Written) -> WrittenSamples:
     """Write all chunks of the browser."""
     items = collect(evidence)
     chosen = _chosen(len(evidence.order), pictures)
@@ -82,7 +82,7 @@ def write_samples(evidence: Evidence, sink: Sink, pictures: int | None, written:
         "explainers": list(items.explainers), "items": len(items.sample), "samples": len(named), "scenes": _SCENES,
         "texts": _TEXTS, "problems": problems, "maps": bool((placed.chunk >= 0).any()), "pictures": int(chosen.sum()),
     }  # fmt: skip
-    return Shown(about, items, chunks, placed)
+    return WrittenSamples(about, items, chunks, placed)
 
 
 def _chosen(samples: int, most: int | None) -> npt.NDArray[np.bool_]:

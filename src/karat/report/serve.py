@@ -59,8 +59,8 @@ class Pages:
         """Make the page anew where a run holds other files than last time; whether it did."""
         folder = self.place / f"page-{self.number + 1}"
         try:
-            seen = _state(self.runs)
-            if seen == self._seen:
+            state = _state(self.runs)
+            if state == self._seen:
                 return False
             self._gatherer = self._gatherer or Gatherer(self.runs)
             write_page(self._gatherer.gather(), folder, False, PICTURES, self.written)
@@ -71,7 +71,7 @@ class Pages:
             shutil.rmtree(folder, ignore_errors=True)  # no cell yet, or a file in the making: try again later
             return False
         with self._lock:
-            older, self.current, self._seen = self.current, folder, seen
+            older, self.current, self._seen = self.current, folder, state
             self.number += 1
         # The page before stays for readers who have it open; the one before that goes.
         if older is not None:

@@ -63,8 +63,8 @@ def _tables(
             found[board.model][value] = board
     for model in scopes:
         if found[model]:
-            shown = [value for value in order if value in found[model]]
-            yield _table(scores, key, model, shown, found[model])
+            present = [value for value in order if value in found[model]]
+            yield _table(scores, key, model, present, found[model])
 
 
 def _table(scores: Scores, key: str, model: str, values: list[Any], boards: dict[Any, Any]) -> dict[str, Any]:

@@ -51,10 +51,10 @@ def listed(names: Sequence[str], most: int = 4) -> str:
     >>> listed(["a", "b", "c"]), listed(["a", "b", "c", "d", "e", "f"], most=3)
     ('a, b and c', 'a, b, c and 3 others')
     """
-    shown = list(names[:most])
+    parts = list(names[:most])
     if len(names) > most:
-        shown.append(f"{len(names) - most} other{'s' if len(names) - most > 1 else ''}")
-    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+        parts.append(f"{len(names) - most} other{'s' if len(names) - most > 1 else ''}")
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
 def _first(board: Board, ordered: Sequence[int]) -> str:

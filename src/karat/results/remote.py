@@ -71,8 +71,8 @@ class RemoteFiles:
 
     def names(self, folder: str) -> list[str]:
         def look() -> list[str]:
-            found = self.fs.ls(self._at(folder), detail=False)
-            return [str(path).rstrip("/").rsplit("/", 1)[-1] for path in found]
+            paths = self.fs.ls(self._at(folder), detail=False)
+            return [str(path).rstrip("/").rsplit("/", 1)[-1] for path in paths]
 
         try:
             return self._try(look)

@@ -105,7 +105,7 @@ class Items:
 class Rows:
     """Rows of one or more runs. `read(run, name)` takes in what is new; the rest asks.
 
-    An owner is a (run, protocol): rows of two runs go by one protocol only where `shown` says so.
+    An owner is a (run, protocol): rows of two runs go by one protocol only where `titles` says so.
     """
 
     def __init__(self) -> None:
@@ -123,7 +123,7 @@ class Rows:
         self.where: array[int] = array("i")  # its place in the dataset, -1 where a run does not say
         self.meta: dict[str, Meta] = {}
         self.cells: set[str] = set()
-        self.shown: dict[int, str] = {}  # owner → protocol on the page
+        self.titles: dict[int, str] = {}  # owner → protocol on the page
         self._places: dict[int, set[tuple[str, str, str]]] = {}  # owner → (model, dataset, explainer)
         self._pieces: dict[int, set[str]] = {}  # run → shards that are in
         self._turn = 0
@@ -247,9 +247,9 @@ class Rows:
         mine = [k for k, (owner, _) in enumerate(self.owners.texts) if owner == run]
         for k in mine:
             protocol = self.owners.texts[k][1]
-            others = [self._places.get(j, set()) for j, shown in self.shown.items() if shown == protocol and j != k]
+            others = [self._places.get(j, set()) for j, title in self.titles.items() if title == protocol and j != k]
             clash = any(places & self._places.get(k, set()) for places in others)
-            self.shown[k] = f"{protocol} · {name}" if clash else protocol
+            self.titles[k] = f"{protocol} · {name}" if clash else protocol
 
     # --- asking ---
 
@@ -263,59 +263,59 @@ class Rows:
         return {name: np.asarray(values) for name, values in self._db.execute(query).fetchnumpy().items()}
 
     def _owners(self, protocol: str) -> str:
-        mine = [str(k) for k, shown in self.shown.items() if shown == protocol]
+        mine = [str(k) for k, title in self.titles.items() if title == protocol]
         if not mine:
             raise BadInput(f"no rows of protocol {protocol!r}; there are {', '.join(self.protocols)}.")
         return f"owner IN ({', '.join(mine)})"
 
     @property
     def protocols(self) -> list[str]:
-        return list(dict.fromkeys(self.shown[k] for k in sorted(self.shown)))
+        return list(dict.fromkeys(self.titles[k] for k in sorted(self.titles)))
 
     def scores(self) -> list[tuple[str, str]]:
         """(protocol, metric) of all rows."""
-        found = self._ask("SELECT owner, metric FROM rows GROUP BY owner, metric ORDER BY owner, metric")
-        pairs = zip(found["owner"].tolist(), found["metric"].tolist(), strict=True)
-        return list(dict.fromkeys((self.shown[o], self.metrics.texts[m]) for o, m in pairs))
+        columns = self._ask("SELECT owner, metric FROM rows GROUP BY owner, metric ORDER BY owner, metric")
+        pairs = zip(columns["owner"].tolist(), columns["metric"].tolist(), strict=True)
+        return list(dict.fromkeys((self.titles[o], self.metrics.texts[m]) for o, m in pairs))
 
     def places(self, protocol: str) -> set[tuple[str, str, str]]:
         """(model, dataset, explainer) that have rows."""
-        return {place for k, shown in self.shown.items() if shown == protocol for place in self._places.get(k, ())}
+        return {place for k, title in self.titles.items() if title == protocol for place in self._places.get(k, ())}
 
     def values(self, protocol: str, metric: str) -> Values:
         """All rows of one score."""
         places = self.places(protocol)
         models, explainers = (tuple(sorted({place[k] for place in places})) for k in (0, 2))
-        found = self._ask(
+        columns = self._ask(
             "SELECT model, explainer, sample, value, status, reason, passes FROM rows "
             f"WHERE {self._owners(protocol)} AND metric = {self.metrics.numbers[metric]}"
         )
         at = (
-            _places(self.models, models)[found["model"]],
-            _places(self.explainers, explainers)[found["explainer"]],
-            found["sample"],
+            _places(self.models, models)[columns["model"]],
+            _places(self.explainers, explainers)[columns["explainer"]],
+            columns["sample"],
         )
         shape = (len(models), len(explainers), len(self.samples))
         values, passes = np.full(shape, np.nan), np.full(shape, np.nan)
         state, reason = np.full(shape, NO_ROW, dtype=np.uint8), np.full(shape, -1, dtype=np.int32)
         values[at], state[at], reason[at], passes[at] = (
-            found["value"], found["status"].astype(np.uint8), found["reason"], found["passes"],
+            columns["value"], columns["status"].astype(np.uint8), columns["reason"], columns["passes"],
         )  # fmt: skip
         return Values(models, explainers, values, state, reason, passes)
 
     def items(self, protocol: str) -> Items:
-        found = self._ask(
+        columns = self._ask(
             "SELECT model, sample, arg_min(answer, turn) AS answer, arg_min(expected, turn) AS expected, "
             "arg_min(probability, turn) AS probability "
             f"FROM items WHERE {self._owners(protocol)} GROUP BY model, sample"
         )
-        order = np.lexsort((found["sample"], found["model"]))
-        return Items(*(found[name][order] for name in ("model", "sample", "answer", "expected", "probability")))
+        order = np.lexsort((columns["sample"], columns["model"]))
+        return Items(*(columns[name][order] for name in ("model", "sample", "answer", "expected", "probability")))
 
     def failures(self) -> list[tuple[str, str, int]]:
         """(explainer, reason, rows) of all failures, the most frequent first."""
-        found = self._ask("SELECT explainer, reason, count(*) AS n FROM rows WHERE status = 1 GROUP BY ALL")
-        columns = (found[name].tolist() for name in ("explainer", "reason", "n"))
+        counts = self._ask("SELECT explainer, reason, count(*) AS n FROM rows WHERE status = 1 GROUP BY ALL")
+        columns = (counts[name].tolist() for name in ("explainer", "reason", "n"))
         rows = [(self.explainers.texts[e], self._reason(r), int(n)) for e, r, n in zip(*columns, strict=True)]
         return sorted(rows, key=lambda row: (-row[2], row[:2]))
 
@@ -346,7 +346,7 @@ def _plain(column: pa.ChunkedArray) -> Any:
 
 def _places(names: Names, chosen: Sequence[str]) -> npt.NDArray[np.intp]:
     """Number → position among the chosen."""
-    found = np.zeros(len(names), dtype=np.intp)
+    position_of = np.zeros(len(names), dtype=np.intp)
     for position, name in enumerate(chosen):
-        found[names.numbers[name]] = position
-    return found
+        position_of[names.numbers[name]] = position
+    return position_of

@@ -48,8 +48,8 @@ class ShardView:
         for (cell, position, rest), values in self._kept():
             if position in (DETAIL, TEXT):
                 metric, _, name = rest.rpartition("/")
-                told = values if position == DETAIL else json.loads(values.tobytes())
-                kept.setdefault(cell, {}).setdefault(metric, {})[name] = told
+                value = values if position == DETAIL else json.loads(values.tobytes())
+                kept.setdefault(cell, {}).setdefault(metric, {})[name] = value
         return kept
 
     def kept(self) -> tuple[dict[str, dict[int, dict[str, Any]]], dict[str, dict[str, dict[str, Any]]]]:

@@ -173,10 +173,10 @@ def _parts(attribution: Attribution) -> dict[str, np.ndarray[Any, Any]]:
         values = getattr(attribution, part)
         if values is None:
             continue
-        shown = shrink(values) if part == "visual" else values
-        peak = float(np.abs(shown).max(initial=0.0))
+        small = shrink(values) if part == "visual" else values
+        peak = float(np.abs(small).max(initial=0.0))
         unit = peak if 0 < peak < np.inf else 1.0
-        kept[part] = np.ascontiguousarray(shown / unit, dtype=np.float16)
+        kept[part] = np.ascontiguousarray(small / unit, dtype=np.float16)
         error = errors.get(part)
         if error is not None:
             kept[f"{part}_error"] = np.ascontiguousarray(

@@ -104,13 +104,13 @@ def _wanted(path: Path) -> bool:
 
 
 def _files(archive: zipfile.ZipFile) -> list[str]:
-    found = archive.infolist()
+    members = archive.infolist()
     refusals = []
-    if len(found) > _MOST:
-        refusals.append(f"{len(found)} files; at most {_MOST} are taken. Leave out what the explainer does not need.")
-    if (size := sum(one.file_size for one in found)) > _LARGEST:
+    if len(members) > _MOST:
+        refusals.append(f"{len(members)} files; at most {_MOST} are taken. Leave out what the explainer does not need.")
+    if (size := sum(one.file_size for one in members)) > _LARGEST:
         refusals.append(f"{size / 2**20:.0f} MB unpacked; at most {_LARGEST >> 20} MB are taken.")
-    for one in found:
+    for one in members:
         name = PurePosixPath(one.filename)
         if name.is_absolute() or ".." in name.parts or "\\" in one.filename:
             refusals.append(f"{one.filename!r} leads out of the folder. Pack with `karat board submit`.")

@@ -1,7 +1,7 @@
 // The sample browser: filters and a list that draws only the rows in view, beside the viewer.
 "use strict";
 KARAT.browser = (() => {
-  const { el, choose, input, say } = KARAT.dom;
+  const { el, choose, input, say, redraw } = KARAT.dom;
   const { score, count } = KARAT.format;
   const core = KARAT.core;
   const page = document.getElementById("page-samples");
@@ -91,7 +91,7 @@ KARAT.browser = (() => {
     list = el("div", { class: "list", tabindex: "0", role: "listbox", "aria-label": "Samples", onscroll: rows, onkeydown: arrows }, inner);
     const reset = el("button", { type: "button", class: "quiet", onclick: () => { state = { ...defaults(), layout: state.layout, at: current >= 0 ? name(kept[current]) : "" }; KARAT.address.write("samples", state, defaults()); open(state); } }, "Clear");
     const wide = matchMedia("(min-width: 56rem)").matches;
-    page.replaceChildren(title, el("div", { class: "browser" },
+    redraw(page, title, el("div", { class: "browser" },
       el("section", { class: "side", "aria-label": "Filter and list" },
         search.node, pick("Sort by", "sort", sorts, "order of the dataset"),
         el("details", { class: "filters", open: wide && more.length < 9 }, el("summary", null, "Filters"), el("div", { class: "fields" }, more, reset)), summary, list),

@@ -47,5 +47,21 @@ KARAT.dom = (() => {
     document.getElementById("status").textContent = text;
   }
 
-  return { el, svg, said, prose, choose, input, say };
+  /** A registered name, which a narrow place breaks behind its family and nowhere else. */
+  const breakable = (name) => String(name).split("/").flatMap((part, i) => (i ? ["/", el("wbr"), part] : [part]));
+
+  const CONTROLS = "a[href], button:not(:disabled), select, input, summary";
+  const called = (control) => `${control.tagName} ${control.labels?.[0]?.textContent ?? control.getAttribute("aria-label") ?? control.textContent}`;
+
+  /** Draw a place anew and leave the reader where they were: on the control of the same name, else on its neighbour. */
+  function redraw(place, ...children) {
+    const held = place.contains(document.activeElement) ? document.activeElement : null;
+    const [name, next] = [held && called(held), held && held.parentElement.className];
+    place.replaceChildren(...children);
+    if (!held || place.contains(document.activeElement)) return;
+    const there = [...place.querySelectorAll(CONTROLS)];
+    (there.find((control) => called(control) === name) ?? there.find((control) => next && control.parentElement.className === next))?.focus({ preventScroll: true });
+  }
+
+  return { el, svg, said, prose, choose, input, say, redraw, breakable };
 })();

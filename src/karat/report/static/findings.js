@@ -1,7 +1,7 @@
 // Findings: what each protocol concluded, section by section: sentences, figures and the table they rest on.
 "use strict";
 KARAT.findings = (() => {
-  const { el, choose, said, prose } = KARAT.dom;
+  const { el, choose, said, prose, redraw } = KARAT.dom;
   const core = KARAT.core;
   const page = document.getElementById("page-findings");
   const SHOWN = 5; // sentences before the rest is folded away
@@ -20,7 +20,7 @@ KARAT.findings = (() => {
     const numbered = sections.map((section) => ({ ...section, findings: section.findings.map((finding) => ({ ...finding, id: `finding-${++number}` })) }));
     const pick = names.length > 1 ? choose("Protocol", names.map((n) => [n, core.plain[n]]), state.protocol, (value) => { KARAT.address.write("findings", { protocol: value }); open({ protocol: value }); }).node : null;
     const question = core.protocols[state.protocol];
-    page.replaceChildren(title, el("p", { class: "lede", dir: "auto" }, question ? question[0].toUpperCase() + question.slice(1) : state.protocol), pick ? el("div", { class: "fields" }, pick) : "",
+    redraw(page, title, el("p", { class: "lede", dir: "auto" }, question ? question[0].toUpperCase() + question.slice(1) : state.protocol), pick ? el("div", { class: "fields" }, pick) : "",
       number > 3 ? contents(numbered) : "");
     // Drawn in place: figures take the width they find.
     for (const section of numbered) {

@@ -1,7 +1,7 @@
 // The first screen: for each protocol the figure that is its answer, and the sample that shows it best.
 "use strict";
 KARAT.front = (() => {
-  const { el } = KARAT.dom;
+  const { el, breakable } = KARAT.dom;
   const { score } = KARAT.format;
   const core = KARAT.core;
   const look = { opacity: 0.75, map: KARAT.colour.plain[0], signed: KARAT.colour.signed[0], smooth: false };
@@ -29,7 +29,7 @@ KARAT.front = (() => {
       const stage = KARAT.canvas.stage(scene, map, look, caption, () => {}, () => {});
       stage.mark(new Set(), told.mechanism);
       stages.push(stage);
-      return el("figure", { class: "card" }, stage.node, el("figcaption", null, el("span", { class: "name", dir: "auto" }, name), value === null ? null : el("span", { class: "score" }, score(value))));
+      return el("figure", { class: "card" }, stage.node, el("figcaption", null, el("span", { class: "name", dir: "auto" }, breakable(name)), value === null ? null : el("span", { class: "score" }, score(value))));
     };
     const of = (one, which) => card(one.name, kept[one.name]?.map ? KARAT.canvas.decode(kept[one.name].map) : null, `Heatmap of ${one.name}, the ${which}`, one.value);
     const used = scene.truth?.[told.mechanism]?.length;

@@ -2,7 +2,7 @@
 // Two cells can be flicked between in one place, which shows what side by side hides.
 "use strict";
 KARAT.matrix = (() => {
-  const { el } = KARAT.dom;
+  const { el, breakable } = KARAT.dom;
   const { score, DASH } = KARAT.format;
   let pair = []; // [explainer, model] of the cells to flick between
   let front = 0;
@@ -39,7 +39,7 @@ KARAT.matrix = (() => {
     const known = data.explainers.map((name, e) => ({ name, e })).filter(({ name, e }) => columns.some(({ item, kept }) => values.codes[e * values.items + item - values.start] !== 255 || kept[name]));
     const ordered = [...known.filter((k) => !KARAT.control(k.name)), ...known.filter((k) => KARAT.control(k.name))];
     const picture = el("tr", null, el("th", { scope: "row" }, "Image"), columns.map(({ model }) => el("td", null, scene ? stage(null, "Image", model).node : null)));
-    const rows = ordered.map(({ name, e }) => el("tr", { class: KARAT.control(name) ? "control" : null }, el("th", { scope: "row", dir: "auto" }, name), columns.map((column) => cell(name, e, column))));
+    const rows = ordered.map(({ name, e }) => el("tr", { class: KARAT.control(name) ? "control" : null }, el("th", { scope: "row", dir: "auto" }, breakable(name)), columns.map((column) => cell(name, e, column))));
     const panel = el("section", { class: "flick", "aria-label": "Flick between two", hidden: true });
     const node = el("div", { class: "twins" }, panel, el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Models side by side" },
       el("table", { class: "matrix", style: { "--models": columns.length } }, el("caption", { class: "sr" }, "Every explainer on every model"), el("thead", null, el("tr", null, el("td", null), heads)), el("tbody", null, picture, rows))));
@@ -61,6 +61,7 @@ KARAT.matrix = (() => {
 
     let shown = [];
     function show() {
+      const inside = panel.contains(document.activeElement);
       const there = pair.filter(([explainer, model]) => columns.some((c) => c.model === model && c.kept[explainer]?.map));
       for (const td of node.querySelectorAll("[data-cell]")) {
         const on = pair.some((one) => label(one) === td.dataset.cell);
@@ -77,8 +78,16 @@ KARAT.matrix = (() => {
       shown = cards.slice(before);
       panel.replaceChildren(large.node, el("div", null, el("h3", { dir: "auto" }, now[0]), el("p", { dir: "auto" }, `on ${now[1]}`),
         there.length > 1 ? el("button", { type: "button", "aria-keyshortcuts": "f", onclick: flick }, "Flick to the other") : el("p", { class: "note" }, "Choose a second cell to flick between the two."),
-        el("button", { type: "button", class: "quiet", onclick: () => { pair = []; show(); } }, "Done")));
+        el("button", { type: "button", class: "quiet", onclick: () => leave(now) }, "Done")));
       shown.forEach((card) => card.mark(build.roles?.() ?? new Set()));
+      if (inside) panel.querySelector("button")?.focus();
+    }
+
+    /** Back to the cell that was in front. */
+    function leave(cell) {
+      pair = [];
+      show();
+      [...node.querySelectorAll("[data-cell]")].find((td) => td.dataset.cell === label(cell))?.querySelector("button").focus();
     }
 
     function flick() {
@@ -86,7 +95,6 @@ KARAT.matrix = (() => {
       front = (front + 1) % 2;
       show();
       KARAT.dom.say(`${pair[front][0]} on ${pair[front][1]}`);
-      panel.querySelector("button")?.focus();
     }
 
     return { node, cards, flick, show };

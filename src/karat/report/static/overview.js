@@ -1,7 +1,7 @@
 // The leaderboard: one score at a time, every explainer between noise and the oracle.
 "use strict";
 KARAT.overview = (() => {
-  const { el, said, choose } = KARAT.dom;
+  const { el, choose, redraw } = KARAT.dom;
   const { score, interval, percent, count, cost, seconds, rank, DASH } = KARAT.format;
   const core = KARAT.core;
   const place = document.getElementById("leaderboard");
@@ -25,7 +25,7 @@ KARAT.overview = (() => {
     if (!metrics(state.protocol).some((m) => m.name === state.metric)) state.metric = core.chief[state.protocol].metric;
     if (!find()) Object.assign(state, { model: core.chief[state.protocol].model, dataset: "" });
     KARAT.front.open();
-    place.replaceChildren(place.querySelector("h2"), fields(), out);
+    redraw(place, place.querySelector("h2"), fields(), out);
     draw();
   }
 

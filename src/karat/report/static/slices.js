@@ -1,7 +1,7 @@
 // Slices: means within each bucket, mode, model..., as a figure and as a table.
 "use strict";
 KARAT.slices = (() => {
-  const { el, choose } = KARAT.dom;
+  const { el, choose, redraw } = KARAT.dom;
   const { score, count } = KARAT.format;
   const core = KARAT.core;
   const page = document.getElementById("page-slices");
@@ -17,7 +17,7 @@ KARAT.slices = (() => {
     state = { ...defaults(), ...params };
     repair();
     all = await KARAT.need(`slices-${core.metrics.findIndex((m) => m.protocol === state.protocol && m.name === state.metric)}`);
-    page.replaceChildren(title, el("p", { class: "lede" }, "Does the picture change from one kind of sample to another?"), fields(), content());
+    redraw(page, title, el("p", { class: "lede" }, "Does the picture change from one kind of sample to another?"), fields(), content());
   }
 
   const defaults = () => {

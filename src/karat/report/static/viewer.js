@@ -1,7 +1,7 @@
 // One item large: question, answer, and every explainer side by side.
 "use strict";
 KARAT.viewer = (() => {
-  const { el, choose, input } = KARAT.dom;
+  const { el, choose, input, redraw, breakable } = KARAT.dom;
   const { score, DASH } = KARAT.format;
   const { colour } = KARAT;
   const node = el("section", { class: "viewer", "aria-label": "Explanations" });
@@ -42,7 +42,7 @@ KARAT.viewer = (() => {
       cards = together.cards;
       KARAT.matrix.build.roles = roles;
       const all = Object.assign({}, ...columns.map((c) => c.kept));
-      node.replaceChildren(el("div", null, head(data, i, s, state, position, total, move), tools(all, cards.some((c) => c.rose), state, link, many), problem(data, s, all), together.node));
+      redraw(node, el("div", null, head(data, i, s, state, position, total, move), tools(all, cards.some((c) => c.rose), state, link, many), problem(data, s, all), together.node));
       together.show();
       style();
       mark();
@@ -55,7 +55,7 @@ KARAT.viewer = (() => {
     const plain = scene ? picture(data, s) : null;
     if (plain) cards.unshift(plain);
     const toolbar = tools(kept, cards.some((c) => c.rose), state, link, many);
-    node.replaceChildren(el("div", null, head(data, i, s, state, position, total, move), toolbar, problem(data, s, kept), el("div", { class: "cards" }, cards.map((c) => c.node))));
+    redraw(node, el("div", null, head(data, i, s, state, position, total, move), toolbar, problem(data, s, kept), el("div", { class: "cards" }, cards.map((c) => c.node))));
     style();
     mark();
   }
@@ -108,7 +108,7 @@ KARAT.viewer = (() => {
     const maps = choose("Colours", colour.plain.map((n) => [n, n]), look.map, (v) => { look.map = v; repaint(); style(); });
     const both = choose("Signed colours", colour.signed.map((n) => [n, n]), look.signed, (v) => { look.signed = v; repaint(); style(); });
     const marks = named.map((role) => {
-      const box = input(role, { type: "checkbox", checked: !hidden.has(role) }, (on) => { if (on) hidden.delete(role); else hidden.add(role); again(); node.querySelector(`[data-role="${CSS.escape(role)}"] input`)?.focus(); });
+      const box = input(role, { type: "checkbox", checked: !hidden.has(role) }, (on) => { if (on) hidden.delete(role); else hidden.add(role); again(); });
       box.node.dataset.role = role;
       box.node.style.setProperty("--role", colour.role(role));
       box.node.classList.add("role");
@@ -149,7 +149,7 @@ KARAT.viewer = (() => {
     const drawn = detail && !overlay ? KARAT.detail.curves(detail, (share) => cards.forEach((c) => c.at(share))) : null;
     const alone = kept && kept.scalar !== undefined ? el("p", { class: "reason" }, `one number for the whole sample: ${score(kept.scalar)}`) : null;
     return {
-      node: el("figure", { class: `card${map ? "" : " bare"}` }, stage.node, el("figcaption", null, el("span", { class: "name", dir: "auto" }, name), el("span", { class: "score" }, readout, value === null ? DASH : score(value))), why, drawn ? drawn.node : null, alone, words),
+      node: el("figure", { class: `card${map ? "" : " bare"}` }, stage.node, el("figcaption", null, el("span", { class: "name", dir: "auto" }, breakable(name)), el("span", { class: "score" }, readout, value === null ? DASH : score(value))), why, drawn ? drawn.node : null, alone, words),
       rose: Boolean(overlay),
       at(share) { drawn?.at(share); },
       repaint() { stage.repaint(look); },
