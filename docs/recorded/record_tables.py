@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -42,14 +42,18 @@ def interval(row: Row, name: str, digits: int = 1, sign: bool = False) -> str:
     return f"{number(row[name], digits, sign)} ({low} to {high})"
 
 
-def claims_table(record: str, before: str) -> str:
-    """Every claim, its verdict before (kept in a file beside this one) and now, and why."""
+def claims_table(record: str, before: str, reason: Callable[[str], str] | None = None) -> str:
+    """Every claim, its verdict before (kept in a file beside this one) and now, and what is measured. With a `reason`,
+    which says what was altered for a claim since, a column has it for the verdicts that changed."""
     old = {row["claim"]: row for row in json.loads((HERE / before).read_text())}
     now = rows(record, "The paper's claims beside this run")
     body = []
     for row in now:
-        was = old.get(str(row["claim"])) or old.get(str(row["claim"]).partition(" (recorded run of ")[0])
-        verdict = was["verdict"] if was else "–"
-        told = f"{row['ours']}" + (f"; {row['because']}" if row["because"] else "")
-        body.append((str(row["claim"]), verdict, str(row["verdict"]), told))
-    return markdown(("claim", "before", "now", "what is measured"), body)
+        claim, verdict = str(row["claim"]), str(row["verdict"])
+        was = old.get(claim) or old.get(claim.partition(" (recorded run of ")[0])
+        cells = [claim, was["verdict"] if was else "–", verdict]
+        if reason is not None:
+            cells.append(reason(claim) if was and was["verdict"] != verdict else "" if was else "a new claim")
+        body.append((*cells, f"{row['ours']}" + (f"; {row['because']}" if row["because"] else "")))
+    heads = ("claim", "before", "now", *(("why it changed",) if reason else ()), "what is measured")
+    return markdown(heads, body)
