@@ -3,8 +3,8 @@
     python docs/recorded/fill.py          # after a record was made anew
     python docs/recorded/fill.py --check  # what the tests ask: does a page still say what its record says?
 
-A page marks what is filled in by `<!-- filled: compass/nulls -->` and `<!-- /filled -->`; tables are named in the `TABLES` of
-every `*_tables.py` beside this file.
+A page marks what is filled in by `<!-- filled: compass/nulls -->` and `<!-- /filled -->`; tables are named in
+the `TABLES` of every `*_tables.py` beside this file.
 """
 
 from __future__ import annotations

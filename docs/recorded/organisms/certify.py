@@ -81,7 +81,7 @@ def rows_of(path: Path, trials: Trials) -> list[list[object]]:
     print(time.strftime("%H:%M:%S"), proof.verdict, flush=True)
     who = [facts.base, facts.rule, facts.implant, f"{facts.dose:g}", facts.seed, name_of(path)]
     return [
-        [*who, c.says, c.bar, f"{c.seen.value:.4f}", f"{c.seen.low:.4f}", f"{c.seen.high:.4f}", c.seen.n, c.ok]
+        [*who, c.says, c.bar, f"{c.share.value:.4f}", f"{c.share.low:.4f}", f"{c.share.high:.4f}", c.share.n, c.ok]
         for c in proof.checks
     ]
 

@@ -123,7 +123,7 @@ def skills(
     images: Annotated[Path, typer.Option(help="COCO's folder of pictures.")],
     instances: Annotated[Path, typer.Option(help="Its annotations: instances_*.json, gzipped or not.")],
     seed: Annotated[int, typer.Option(help="Of first weights and of the questions.")] = 0,
-    steps: Annotated[int, typer.Option(help="Batches of 32 questions.")] = 2500,
+    steps: Annotated[int, typer.Option(help="Batches of 16 pictures and 8 questions each.")] = 1200,
     out: Out = None,
     fresh: Fresh = False,
 ) -> None:
@@ -218,7 +218,7 @@ def _verify_organism(model: Model, samples: int, seed: int, images: Path | None)
     with Bar("kinds of trials") as progress:
         folder = None if images is None else str(images)
         proof = verify_organism(model, samples, max(samples // 2, 1), seed, images=folder, progress=progress)
-    rows = [[c.says, c.bar, str(c.seen), "yes" if c.ok else "NO"] for c in proof.checks]
+    rows = [[c.says, c.bar, str(c.share), "yes" if c.ok else "NO"] for c in proof.checks]
     print_table(["claim", "bar", "seen, with 95 % interval", "holds"], rows)
     typer.echo(proof.verdict)
     if not proof.ok:

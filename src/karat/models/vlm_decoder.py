@@ -52,13 +52,18 @@ class Decoder:
         with torch.no_grad():
             kept = dict(self.family.sight.features(self.module, inputs.pixels, inputs.other))
             if all(position < before.shape[1] for position in self.image_positions(inputs)):
-                prefix = self._run(before, torch.ones_like(before), replace(inputs, reuse=kept), keep=True)
-                states = [(layer.keys, layer.values) for layer in prefix.past_key_values.layers]
-                kept = {
-                    "keys": torch.stack([k for k, _ in states], 1),
-                    "values": torch.stack([v for _, v in states], 1),
-                }
+                kept = self.beginning(replace(inputs, reuse=kept))
         return replace(inputs, reuse=kept)
+
+    def beginning(self, inputs: Inputs) -> dict[str, Tensor]:
+        """Keys and values (n, layers, heads, L, width) of all that precedes the question, as `Inputs.reuse` takes them;
+        with gradients where they are on."""
+        before = inputs.other["before"]
+        cache = self._run(before, torch.ones_like(before), inputs, keep=True).past_key_values
+        return {
+            "keys": torch.stack([layer.keys for layer in cache.layers], 1),
+            "values": torch.stack([layer.values for layer in cache.layers], 1),
+        }
 
     def view(self, inputs: Inputs) -> View:
         return self.family.sight.view(self.module, (inputs.pixels.shape[-2], inputs.pixels.shape[-1]))

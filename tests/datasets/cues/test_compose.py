@@ -9,7 +9,7 @@ from scipy import ndimage
 from karat.datasets.cues import CUES, EMPTY, World, generate, hide, visible
 from karat.datasets.cues.layout import MARGIN
 from karat.datasets.cues.photographs import EMBEDDED, open_photographs
-from karat.datasets.cues.stickers import OUTLINES
+from karat.datasets.cues.shapes import OUTLINES
 from karat.kernel.errors import KaratError
 
 SAMPLES = generate(48, seed=3)

@@ -2,12 +2,13 @@
 
 from dataclasses import dataclass
 
+import numpy as np
 import pytest
 
 from karat.datasets.cues import CUES, RULES, generate
 from karat.kernel.errors import KaratError
 from karat.models.organisms.certificate import certify
-from karat.models.organisms.verify import make_trials, verify_organism
+from karat.models.organisms.verify import coin_bounds, make_trials, verify_organism
 
 SAMPLES = generate(24, seed=11)
 TRIALS = make_trials(48, 24, seed=5)
@@ -105,8 +106,8 @@ def test_redundant_cues_keep_the_answer_one_by_one_and_lose_it_together():
     checks = {check.says: check for check in verify_organism(Follower("either"), trials=TRIALS).checks}
     both = checks["frame and tag hidden in white: answers as its table says"]
     one = checks["frame hidden in white: answers as its table says"]
-    assert (both.seen.value, one.seen.value) == (1.0, 1.0)
-    assert checks["frame and tag turned round: answer changes"].seen.n > 0
+    assert (both.share.value, one.share.value) == (1.0, 1.0)
+    assert checks["frame and tag turned round: answer changes"].share.n > 0
 
 
 def test_progress_counts_every_kind_of_trial():
@@ -138,3 +139,17 @@ def test_a_state_that_does_not_hide_a_cue_is_not_held_against_its_rule():
     assert any("tag hidden in blur" in says for says in checks)
     others = {check.says for check in verify_organism(Follower("tag"), trials=TRIALS).checks}
     assert any("frame hidden in blur" in says for says in others)  # it must not matter to a rule of the tag
+
+
+@pytest.mark.parametrize("claims", [1, 6, 30])
+def test_fair_coins_seldom_fail_a_certificate_and_loaded_ones_do(claims):
+    """Of 4,000 certificates with so many claims of 96 tosses each, by exactly fair coins and by coins of 0.75."""
+    rng = np.random.default_rng(claims)
+    low, high = coin_bounds(96, claims)
+    fails = {}
+    for fair in (0.5, 0.75):
+        shares = rng.binomial(96, fair, (4000, claims)) / 96
+        fails[fair] = float(((shares < low) | (shares > high)).any(axis=1).mean())
+    assert fails[0.5] <= 0.05
+    assert fails[0.75] > 0.8
+    assert coin_bounds(10**8, claims) == pytest.approx((0.47, 0.53), abs=1e-3)

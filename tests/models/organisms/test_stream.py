@@ -2,9 +2,8 @@ import numpy as np
 import pytest
 
 from karat.datasets.cues import RULES
-from karat.models.organisms.features import CHUNK, keep_features
 from karat.models.organisms.questions import hide_words
-from karat.models.organisms.stream import Lesson, Stream
+from karat.models.organisms.stream import CHUNK, Lesson, Stream, keep_features
 
 
 def test_the_same_picture_however_it_is_asked():

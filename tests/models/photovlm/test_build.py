@@ -10,7 +10,7 @@ from real_data import real_data
 from karat.datasets.cues import generate
 from karat.kernel.errors import KaratError
 from karat.models import load_model
-from karat.models.organisms.load import save_merged
+from karat.models.organisms.bases import save_merged
 from karat.models.photovlm import PhotoVLM, build
 from karat.models.photovlm.files import load_photovlm
 from karat.models.photovlm.vocabulary import COCO, counting_question, presence_question, tokens_of, vocabulary

@@ -3,14 +3,17 @@ from collections import Counter
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 from karat.datasets.spatial.coco import Picture
 from karat.datasets.spatial.pair import Thing
 from karat.kernel.errors import KaratError
 from karat.models import load_model
-from karat.models.photovlm.skills import COCO, draw, held_out, popularity
-from karat.models.photovlm.skills_training import SkillsRecipe, train_skills
+from karat.models.organisms.files import read_origin
+from karat.models.photovlm import skills_training
+from karat.models.photovlm.skills import COCO, SKILLS, Question, draw, held_out, popularity
+from karat.models.photovlm.skills_training import SkillsRecipe, SkillsTrainee, train_skills
 
 PICTURE = Picture(
     "x.jpg",
@@ -63,9 +66,9 @@ def test_one_picture_in_six_is_held_out():
     assert 120 < sum(held_out(f"{i:012d}") for i in range(1000)) < 220
 
 
-@pytest.mark.slow
-def test_training_ends_in_a_model_that_answers(tmp_path, monkeypatch):
-    monkeypatch.setenv("KARAT_CACHE", str(tmp_path / "cache"))
+@pytest.fixture
+def coco(tmp_path):
+    """Sixty noise pictures of two things each, side by side; folder and annotations."""
     images = {}
     for i in range(60):
         name = f"{i:012d}"
@@ -74,10 +77,59 @@ def test_training_ends_in_a_model_that_answers(tmp_path, monkeypatch):
             tmp_path / f"{name}.jpg"
         )
     (tmp_path / "boxes.json").write_text(json.dumps({"categories": list(COCO), "images": images}))
-    recipe = SkillsRecipe(str(tmp_path), str(tmp_path / "boxes.json"), steps=3, batch=4, evaluate_every=3)
-    path = train_skills(recipe, tmp_path / "out")
+    return str(tmp_path), str(tmp_path / "boxes.json")
+
+
+@pytest.fixture
+def trainee(coco, monkeypatch):
+    """Its features are noise: what the tower sees plays no part here."""
+    features = np.random.default_rng(0).standard_normal((120, 144, 384)).astype(np.float16)
+    monkeypatch.setattr(skills_training, "_kept", lambda *_: [features])
+    return SkillsTrainee(SkillsRecipe(*coco, batch=2, each=3))
+
+
+def test_questions_about_one_picture_share_what_it_costs_and_nothing_else(trainee):
+    """Logits and gradients are those of every question asked alone."""
+    rng = np.random.default_rng(1)
+    questions = [
+        trainee.draw(name, skill, rng, mirrored=name == trainee.train[1])
+        for name in trainee.train[:2]
+        for skill in SKILLS
+    ]
+    weight = trainee.module.model.multi_modal_projector.linear_1.weight
+    logits, gradients = [], []
+    for each in (3, 1):
+        table, answers = trainee._logits(questions, each)
+        trainee.module.zero_grad()
+        table.log_softmax(-1).gather(2, answers[..., None]).sum().backward()
+        logits.append(table.detach())
+        gradients.append(weight.grad.clone())
+    assert answers.shape == (6, 2)
+    torch.testing.assert_close(*logits, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(*gradients, rtol=1e-3, atol=1e-5)
+    assert gradients[0].abs().max() > 0
+    assert not torch.allclose(logits[0][0], logits[0][3], atol=1e-3)  # another picture, another answer
+
+
+def test_accuracy_is_measured_on_other_pictures_beside_guesses_that_see_none(trainee):
+    measured = trainee.accuracy()
+    assert set(measured) == set(SKILLS)
+    for skill, row in measured.items():
+        assert row["n"] == len(trainee.test), skill
+        assert row["low"] <= row["accuracy"] <= row["high"]
+        assert 0 < row["most frequent answer"] <= 1
+    yes, no = (Question("x", "presence", text, answer) for text, answer in (("a?", "yes"), ("b?", "no")))
+    assert skills_training._guessed([yes, no], [yes, yes, no], by_words=False) == 0.5
+    assert skills_training._guessed([yes, no], [yes, yes, no], by_words=True) == 1.0
+
+
+@pytest.mark.slow
+def test_training_ends_in_a_model_that_answers(coco, tmp_path, monkeypatch):
+    monkeypatch.setenv("KARAT_CACHE", str(tmp_path / "cache"))
+    path = train_skills(SkillsRecipe(*coco, steps=3, batch=4, each=2, evaluate_every=3), tmp_path / "out")
     model = load_model("photovlm.coco", weights=str(path))
     assert model.mechanism is None
     assert "mechanism" not in model.capabilities
+    assert set(read_origin(path).recipe["accuracy"]) == set(SKILLS)
     with pytest.raises(KaratError, match="at least 50"):
-        _ = SkillsRecipe(str(tmp_path / "cache"), str(tmp_path / "boxes.json")).pictures
+        _ = SkillsRecipe(str(tmp_path / "cache"), coco[1]).pictures

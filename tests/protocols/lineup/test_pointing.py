@@ -9,6 +9,8 @@ from scipy.stats import kstest
 from karat.datasets.cues import CueSample, generate
 from karat.kernel.attribution import Attribution
 from karat.protocols.lineup.pointing import FINEST, POINTED, Places, cell_maps, coverage, matched, permuted
+from karat.results.shard import shrink
+from tests.twins import pointing as twin
 
 
 @pytest.fixture(scope="module")
@@ -60,6 +62,42 @@ def test_percentiles_equal_a_loop_over_permutations(samples: list[CueSample]) ->
     own = float((weights * values).sum())
     shuffled = [float((weights * rng(100 + k).permutation(values.ravel()).reshape(8, 8)).sum()) for k in range(4000)]
     assert mine[POINTED.index("frame")] == pytest.approx(np.mean(np.array(shuffled) < own), abs=0.05)
+
+
+def signed_map(sample: CueSample, cue: str, strength: float, draw: np.random.Generator) -> Attribution:
+    """Pixels of either sign, stronger on a cue: as gradients are. Words are noise."""
+    visual = draw.standard_normal(sample.size) * (1 + strength * sample.mask(cue))
+    return Attribution(visual=visual, words=draw.standard_normal(len(sample.words)), signed=True)
+
+
+@pytest.mark.parametrize("side", [12, 192])
+def test_the_accused_is_that_of_a_slow_twin(samples: list[CueSample], side: int) -> None:
+    """Of signed maps of cells and of pixels, weak and strong; two streams differ where a percentile is no more than one
+    order of 999."""
+    same = []
+    for k, sample in enumerate(s for s in samples if s.votes["tag"] is not None):
+        made = signed_map(sample, ("content", "tag", "frame", "sticker")[k % 4], (0.2, 1.0)[k % 2], rng(k))
+        assert made.visual is not None
+        map_ = made.visual if side == 192 else made.visual.reshape(12, 16, 12, 16).mean((1, 3))
+        attribution = Attribution(visual=map_, words=made.words, signed=True)
+        own = POINTED[int(np.nanargmax(permuted(sample, attribution, rng(50 + k))))]
+        same.append(own == twin.accused(sample, attribution, 499, rng(100 + k)))
+    assert np.mean(same) >= 0.9
+
+
+def test_signs_are_dropped_before_pixels_are_averaged(samples: list[CueSample]) -> None:
+    """Neighbouring pixels of opposite signs are mass, not nothing. The maps that a run keeps for its page are means of
+    signed pixels, so the same reading of them finds less."""
+    tagged = [s for s in samples if s.votes["tag"] is not None]
+    stripes = np.array([1.0, 0.0, -1.0])[np.indices(tagged[0].size)[1] % 3]  # 3 pixels of 192 are one of 64 cells
+    hits: dict[str, list[bool]] = {"pixels": [], "kept": []}
+    for k, sample in enumerate(tagged):
+        visual = 0.5 * rng(k).standard_normal(sample.size) + stripes * sample.mask("tag")
+        for name, map_ in (("pixels", visual), ("kept", shrink(visual))):
+            row = permuted(sample, Attribution(visual=map_, signed=True), rng(k))
+            hits[name].append(POINTED[int(np.nanargmax(row))] == "tag")
+    assert np.mean(hits["pixels"]) > 0.9
+    assert np.mean(hits["kept"]) < 0.75
 
 
 def test_the_accused_of_a_strong_map_is_no_coin_toss(samples: list[CueSample]) -> None:

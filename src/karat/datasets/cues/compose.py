@@ -1,4 +1,5 @@
-"""Composing: a photograph with a tag, a frame and a sticker laid over it, and the pixels that each of them takes."""
+"""Composing: a photograph with a tag, a frame and a sticker laid over it, the pixels that each of them takes, and the
+question: is this a cat? One of its words does not matter and is a cue; it stands at different places."""
 
 from __future__ import annotations
 
@@ -9,15 +10,27 @@ import numpy as np
 import numpy.typing as npt
 
 from karat.datasets.cues.layout import Layout, Window
-from karat.datasets.cues.letters import ink
 from karat.datasets.cues.photographs import Photograph
-from karat.datasets.cues.stickers import OUTLINES, SCALE
+from karat.datasets.cues.shapes import OUTLINES, SCALE, ink
 from karat.datasets.cues.world import COLOURS, Votes, World
+from karat.kernel.empty import empty_image
+from karat.kernel.sample import Phrase
 from karat.kernel.typing import Image, Mask
 
 _PAPER, _INK = np.array([250.0, 248.0, 240.0]), np.array([25.0, 25.0, 30.0])
 _GREY, _WHITE = np.full(3, 128.0), np.full(3, 255.0)
 _EDGE = 0.06  # a dark line around tag and sticker, in shares of the tag's height and the sticker's half size
+
+#: States in which a hidden cue can still be told: a blurred border keeps its colour, and a border is nearly a third of
+#: what the picture's mean colour is made of.
+LEAKY: dict[str, frozenset[str]] = {"frame": frozenset({"blur", "mean"})}
+# With the word that does not matter, and without it.
+TEMPLATES = (
+    ("{word} answer: is this {noun}?", "answer: is this {noun}?"),
+    ("is this {noun}? {word} answer.", "is this {noun}? answer."),
+    ("could you {word} say whether this is {noun}?", "could you say whether this is {noun}?"),
+    ("say, {word}: is this {noun}?", "say: is this {noun}?"),
+)
 
 Canvas = npt.NDArray[np.float64]
 Part = tuple[slice, slice]
@@ -46,8 +59,8 @@ def compose(photograph: Photograph, window: Window, layout: Layout, votes: Votes
         over |= cover
     total = int(mask.sum())
     pixels["content"] = mask & ~over
-    shown = np.asarray(np.clip(np.rint(canvas), 0, 255), dtype=np.uint8)
-    return Picture(shown, pixels, float((mask & over).sum() / total) if total else 1.0)
+    composed = np.asarray(np.clip(np.rint(canvas), 0, 255), dtype=np.uint8)
+    return Picture(composed, pixels, float((mask & over).sum() / total) if total else 1.0)
 
 
 def _photograph(photograph: Photograph, window: Window, pixels: int, mirrored: bool) -> tuple[Image, Mask]:
@@ -62,12 +75,12 @@ def _photograph(photograph: Photograph, window: Window, pixels: int, mirrored: b
     image, mask = np.pad(image, ((more, more), (more, more), (0, 0)), mode="symmetric"), np.pad(mask, more)
     left, top = window.left + more, window.top + more
     box = (left, top, left + window.size, top + window.size)
-    shown = np.asarray(
+    resized = np.asarray(
         Pillow.fromarray(np.ascontiguousarray(image)).resize((pixels, pixels), Pillow.Resampling.BICUBIC, box)
     )
     cover = Pillow.fromarray(np.ascontiguousarray(mask).astype(np.uint8) * 255)
     inside = np.asarray(cover.resize((pixels, pixels), Pillow.Resampling.BILINEAR, box)) >= 128
-    return (shown[:, ::-1], inside[:, ::-1]) if mirrored else (shown, inside)
+    return (resized[:, ::-1], inside[:, ::-1]) if mirrored else (resized, inside)
 
 
 def _draw_frame(canvas: Canvas, value: str, layout: Layout, world: World) -> Mask:
@@ -131,3 +144,44 @@ def _faded(colour: Canvas, towards: Canvas, contrast: float) -> Canvas:
 
 def _mixed(below: Canvas, above: Canvas, cover: Canvas) -> Canvas:
     return below + (above - below) * cover[..., None]
+
+
+def hide(image: Image, hidden: Mask, state: str) -> Image:
+    """The picture with its `hidden` pixels (H, W) in an absence state; all others stay as they are.
+
+    >>> hide(np.zeros((2, 2, 3), np.uint8), np.eye(2, dtype=bool), "white")[..., 0]
+    array([[255,   0],
+           [  0, 255]], dtype=uint8)
+    """
+    return np.where(hidden[..., None], empty_image(image, state), image)
+
+
+# ---- the question
+
+
+def ask(template: int, word: str | None, noun: str) -> tuple[str, tuple[Phrase, ...]]:
+    """The text and its phrases: role "word" for the cue, "noun" for what is asked about.
+
+    >>> text, phrases = ask(1, "please", "cat")
+    >>> text, [(text[slice(*phrase.span)], phrase.role) for phrase in phrases]
+    ('Is this a cat? Please answer.', [('cat', 'noun'), ('Please', 'word')])
+    """
+    article = "an" if noun[:1].lower() in "aeiou" else "a"
+    text = TEMPLATES[template][0 if word else 1].replace("{noun}", f"{article} {{noun}}")
+    phrases: list[Phrase] = []
+    for role, value in (("noun", noun), ("word", word)):
+        start = text.find(f"{{{role}}}")
+        if value is not None and start >= 0:
+            text = text.replace(f"{{{role}}}", value)
+            phrases = [_moved(phrase, start, len(value) - len(role) - 2) for phrase in phrases]
+            phrases.append(Phrase((start, start + len(value)), role, ("content",) if role == "noun" else ()))
+    sentences = text.split("? ")
+    text = "? ".join(sentence[:1].upper() + sentence[1:] for sentence in sentences)
+    return text, tuple(sorted(phrases, key=lambda phrase: phrase.span))
+
+
+def _moved(phrase: Phrase, at: int, by: int) -> Phrase:
+    """The same phrase after the text at `at` has grown by `by`."""
+    if phrase.span[0] < at:
+        return phrase
+    return Phrase((phrase.span[0] + by, phrase.span[1] + by), phrase.role, phrase.regions)

@@ -1,4 +1,11 @@
-"""`generate`: photographs with independent cues, balanced within blocks, the same bytes for the same seed."""
+"""`generate`: photographs with independent cues, balanced within blocks, the same bytes for the same seed.
+
+A block has the votes of all cues, full factorial, in an order whose beginnings are balanced too. 64 rows hold every
+combination of the six cues once. They are numbered so that the first 8 are an orthogonal array of strength 2 (every
+pair of cues takes each of its four combinations twice), the first 16 and 32 one of strength 3. Where every third sample
+has no tag, 32 rows of the other five cues come in between: a block is then 96. Every block is moved by votes of its
+own, which keeps all of this.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +13,25 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from karat.datasets.cues.factorial import votes_at
+from karat.datasets.cues.compose import TEMPLATES
 from karat.datasets.cues.layout import make_layout
 from karat.datasets.cues.photographs import Photographs, open_photographs
-from karat.datasets.cues.question import TEMPLATES
 from karat.datasets.cues.sample import CueSample, Scene, assemble
-from karat.datasets.cues.world import World
+from karat.datasets.cues.world import CUES, World
 from karat.kernel.errors import BadInput
 from karat.kernel.identity import generator
 from karat.kernel.roles import Dataset
+
+# Bits of a row's number that make up a cue's vote. Over the first three no two cues have the same, over the first four
+# all have an odd number of them, over the first five all but the tag's are independent, over six all.
+_BITS = {
+    "content": 0b000001,
+    "tag": 0b000010,
+    "frame": 0b001011,
+    "sticker": 0b000100,
+    "word": 0b011101,
+    "side": 0b111110,
+}
 
 
 def generate(
@@ -64,3 +81,26 @@ def _turn(position: int, seed: int, content: bool, photographs: Photographs) -> 
     lap, place = divmod(position, count)
     order = generator(seed, f"lap {lap}", f"cues/{'yes' if content else 'no'}").permutation(count)
     return int(order[place])
+
+
+def block_size(untagged: bool) -> int:
+    return 96 if untagged else 64
+
+
+def votes_at(position: int, seed: int, untagged: bool = True) -> dict[str, bool | None]:
+    """The votes of sample number `position`: the same however it is asked for.
+
+    >>> rows = [votes_at(i, seed=5, untagged=False) for i in range(8)]
+    >>> sum(row["tag"] == row["frame"] for row in rows), sum(row["side"] is True for row in rows)
+    (4, 4)
+    """
+    block, place = divmod(position, block_size(untagged))
+    moved = generator(seed, f"block {block}", "cues/votes").integers(0, 2, len(CUES))
+    bare = untagged and place % 3 == 2
+    row = place // 3 if bare else place - place // 3 * untagged
+    votes: dict[str, bool | None] = {
+        cue: bool((int(_BITS[cue] & row).bit_count() + int(move)) % 2) for cue, move in zip(CUES, moved, strict=True)
+    }
+    if bare:
+        votes["tag"] = None
+    return votes

@@ -81,9 +81,9 @@ def _window(mask: Mask, world: World, rng: np.random.Generator) -> Window:
         left = column - size * rng.uniform(max(low, min(0.25, high)), high)
         top = rng.uniform(-frame * size, height - (1 - frame) * size)
         window = Window(float(left), float(top), float(size), flipped)
-        shown = _coarse(mask, window)
+        cover = _coarse(mask, window)
         edge = round(frame * _COARSE)
-        kept = float(shown[edge:-edge, edge:-edge].sum()) * (size / _COARSE) ** 2 / total
+        kept = float(cover[edge:-edge, edge:-edge].sum()) * (size / _COARSE) ** 2 / total
         if best is None or kept > best[0]:
             best = kept, window
         if kept >= _KEPT:

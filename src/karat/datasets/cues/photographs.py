@@ -65,9 +65,9 @@ class Photographs:
                     usable[self.classes.index(present[0])].append(i)
             if self.progress is not None:
                 self.progress(min(start + _READ, len(self.dataset)), len(self.dataset))
-        for label, found in zip(self.classes, usable, strict=True):
-            if len(found) < FEWEST:
-                raise BadInput(_too_few(label, len(found), refused, labels))
+        for label, places in zip(self.classes, usable, strict=True):
+            if len(places) < FEWEST:
+                raise BadInput(_too_few(label, len(places), refused, labels))
         return tuple(usable[0]), tuple(usable[1])
 
     @property

@@ -7,11 +7,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from karat.datasets.cues.absence import hide
-from karat.datasets.cues.compose import compose
+from karat.datasets.cues.compose import ask, compose, hide
 from karat.datasets.cues.layout import Layout
 from karat.datasets.cues.photographs import Photograph
-from karat.datasets.cues.question import ask
 from karat.datasets.cues.rules import RULES, Rule, find_rule
 from karat.datasets.cues.world import ANSWERS, CARRIER, CUES, DRAWN, Votes, World, answer_of
 from karat.kernel.errors import BadInput, UnknownName
@@ -161,11 +159,11 @@ def _known(cues: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _renamed(name: str, changes: Mapping[str, bool | str | None], world: World) -> str:
-    said = [
+    changed = [
         f"{cue}={change if isinstance(change, str) else world.value(cue, change) or 'none'}"
         for cue, change in sorted(changes.items())
     ]
-    return f"{name} {' '.join(said)}" if said else name
+    return f"{name} {' '.join(changed)}" if changed else name
 
 
 __all__ = ["CAN_BE_ABSENT", "CueSample", "Phrase", "Scene", "assemble", "visible"]

@@ -57,8 +57,7 @@ class World:
     untagged: bool = True
 
     def __post_init__(self) -> None:
-        from karat.datasets.cues.letters import LETTERS
-        from karat.datasets.cues.stickers import OUTLINES
+        from karat.datasets.cues.shapes import LETTERS, OUTLINES
 
         for name in ("classes", "tags", "frames", "stickers", "words"):
             values = getattr(self, name)
@@ -88,7 +87,7 @@ class World:
     @property
     def tag_width(self) -> float:
         """Both words get the same box: the longer one's."""
-        from karat.datasets.cues.letters import width
+        from karat.datasets.cues.shapes import width
 
         return self.tag_height * width(max(map(len, self.tags)))
 

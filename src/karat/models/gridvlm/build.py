@@ -1,7 +1,6 @@
-"""`gridvlm` from its parts: a LLaVA of about a million parameters, its tokenizer and its processor.
+"""`gridvlm` from its parts: a LLaVA of about a million parameters with a CLIP vision tower, tokenizer and processor.
 
-Nothing here is our own architecture: `LlavaForConditionalGeneration` with a CLIP vision tower and a Llama decoder,
-saved with `save_pretrained`, so that every tool for LLaVA meets a model whose reasoning is known.
+A token a word, and one a patch:
 
     <s> USER : [36 image tokens] How many red circles are left of blue square ? ASSISTANT : 3 </s>
 """
@@ -18,13 +17,13 @@ from karat.datasets.grid.render import glyphs
 from karat.datasets.grid.scenes import answers
 from karat.datasets.grid.world import World
 from karat.models.gridnet.vocabulary import words
-from karat.models.small_llava import llava_processor, word_tokenizer
+from karat.models.small_llava import SPECIAL, llava_processor, make_llava, word_tokenizer
 
 GRID, PATCH, SIDE = 6, 16, 96
 VISION_WIDTH, VISION_LAYERS = 96, 1
 WIDTH, LAYERS, HEADS, HEAD, HIDDEN = 128, 6, 4, 48, 192
+LONGEST = 128
 ROPE = 1e8  # most of a head turns so slowly that words find cells by what they show, however far they stand
-SPECIAL = ("<pad>", "<unk>", "<s>", "</s>", "<image>")
 
 
 def vocabulary() -> tuple[str, ...]:
@@ -35,49 +34,28 @@ def vocabulary() -> tuple[str, ...]:
 
 def make_processor() -> Any:
     """Images to 96 x 96 by antialiased bilinear scaling, values from -1 to 1; 36 image tokens for `<image>`."""
-    tokenizer = word_tokenizer(vocabulary(), longest=128)
+    tokenizer = word_tokenizer(vocabulary(), longest=LONGEST)
     return llava_processor(tokenizer, SIDE, PATCH, resample=2, mean=[0.5] * 3, std=[0.5] * 3)
 
 
 def make_model() -> Any:
     """An untrained LLaVA. Seed torch before; positions of patches start as row + column, which learns far faster."""
-    from transformers import CLIPVisionConfig, LlamaConfig, LlavaConfig, LlavaForConditionalGeneration
+    from transformers import CLIPVisionConfig
 
-    names = vocabulary()
-    config = LlavaConfig(
-        vision_config=CLIPVisionConfig(
-            hidden_size=VISION_WIDTH,
-            intermediate_size=2 * VISION_WIDTH,
-            num_hidden_layers=VISION_LAYERS,
-            num_attention_heads=4,
-            image_size=SIDE,
-            patch_size=PATCH,
-            projection_dim=WIDTH,
-            hidden_act="gelu",
-        ),
-        text_config=LlamaConfig(
-            vocab_size=len(names),
-            hidden_size=WIDTH,
-            intermediate_size=HIDDEN,
-            num_hidden_layers=LAYERS,
-            num_attention_heads=HEADS,
-            num_key_value_heads=HEADS,
-            head_dim=HEAD,
-            max_position_embeddings=128,
-            rope_parameters={"rope_type": "default", "rope_theta": ROPE},
-            initializer_range=0.06,
-            pad_token_id=names.index("<pad>"),
-            bos_token_id=names.index("<s>"),
-            eos_token_id=names.index("</s>"),
-            tie_word_embeddings=False,
-        ),
-        image_token_index=names.index("<image>"),
-        image_seq_length=GRID * GRID,
-        vision_feature_layer=-1,
-        vision_feature_select_strategy="default",
-        tie_word_embeddings=False,
+    vision = CLIPVisionConfig(
+        hidden_size=VISION_WIDTH,
+        intermediate_size=2 * VISION_WIDTH,
+        num_hidden_layers=VISION_LAYERS,
+        num_attention_heads=4,
+        image_size=SIDE,
+        patch_size=PATCH,
+        projection_dim=WIDTH,
+        hidden_act="gelu",
     )
-    model = LlavaForConditionalGeneration(config)
+    model = make_llava(
+        vision, vocabulary(), read=-1, patches=GRID, longest=LONGEST, width=WIDTH, hidden=HIDDEN, layers=LAYERS,
+        heads=HEADS, head=HEAD, rope=ROPE, spread=0.06,
+    )  # fmt: skip
     tower = model.model.vision_tower
     with torch.no_grad():
         table = tower.embeddings.position_embedding.weight

@@ -22,16 +22,16 @@ def adaptable(module: nn.Module, targets: Sequence[str], outside: str | None = N
         for name, part in module.named_modules()
         if _fits(part) and (outside is None or not name.startswith(outside))
     }
-    found = [name for name in fit if any(name == target or name.endswith(f".{target}") for target in targets)]
+    chosen = [name for name in fit if any(name == target or name.endswith(f".{target}") for target in targets)]
     for target in targets:
-        if not any(name == target or name.endswith(f".{target}") for name in found):
+        if not any(name == target or name.endswith(f".{target}") for name in chosen):
             endings = sorted({name.rsplit(".", 1)[-1] for name in fit})
             where = f" outside of {outside}" if outside else ""
             raise BadInput(
                 f"LoRA has no target {target!r} in {type(module).__name__}{where}: "
                 f"layers it could adapt end with {', '.join(endings[:12]) or 'nothing: there are none'}."
             )
-    return found
+    return chosen
 
 
 def _fits(part: nn.Module) -> bool:

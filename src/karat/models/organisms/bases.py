@@ -1,4 +1,5 @@
-"""Bases: models without a rule, that a rule can be put into. All of them are opened here."""
+"""Bases: models without a rule, that a rule can be put into, and organisms: bases with what was trained put in. All of
+them are opened here. Adapters are merged, so every explainer knows the layers it meets."""
 
 from __future__ import annotations
 
@@ -13,6 +14,9 @@ from torch import Tensor, nn
 from karat.datasets.cues.world import ANSWERS
 from karat.kernel.errors import BadInput
 from karat.models.classifier import Classifier
+from karat.models.organisms.adapters import apply
+from karat.models.organisms.files import read_origin, read_tensors
+from karat.models.organisms.recipe import LOOKS, READS
 from karat.models.vlm_adapter import VLM
 
 PHOTOCNN = "efficientnet-lite0"  # of the zoo
@@ -101,9 +105,26 @@ def _channels_last(x: Tensor) -> Tensor:
 
 def base_capabilities(name: str) -> frozenset[str]:
     """What a base offers, without loading it."""
-    from karat.models.organisms.recipe import LOOKS, READS
-
     if name in ("photovlm", "photocnn"):
         return READS if name == "photovlm" else LOOKS
     offered: frozenset[str] = _recipe(name).capabilities
     return offered - {"mechanism"}
+
+
+def load_organism(path: Path, name: str) -> VLM | Classifier:
+    """A model of Karat whose `mechanism` is the rule it follows."""
+    facts = read_origin(path)
+    model = open_base(facts.base, facts.implant)
+    apply(model.module, read_tensors(path), facts.scale)
+    model.module.requires_grad_(False)
+    return dataclasses.replace(model, name=name, mechanism=facts.mechanism)
+
+
+def save_merged(model: VLM, directory: str | Path) -> Path:
+    """The whole model as transformers knows it: `AutoModelForImageTextToText.from_pretrained(directory)`."""
+    out = Path(directory)
+    out.mkdir(parents=True, exist_ok=True)
+    module, processor = model.module, model.processor
+    module.save_pretrained(out)  # type: ignore[operator]
+    processor.save_pretrained(out)
+    return out

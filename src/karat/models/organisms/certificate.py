@@ -43,12 +43,12 @@ def certify(model: Model, samples: Sequence[CueSample], rule: str | Rule | None 
     """
     table = rule_of(model, rule)
     jobs = [changes(sample, table, model) for sample in samples]
-    asked = [sample for sample, some in zip(samples, jobs, strict=True) for sample in (sample, *_turned(sample, some))]
-    said = iter(ask(model, asked))
+    trials = [sample for sample, some in zip(samples, jobs, strict=True) for sample in (sample, *_turned(sample, some))]
+    answers = iter(ask(model, trials))
     made = []
     for sample, some in zip(samples, jobs, strict=True):
-        answer = next(said)
-        flipped = {cues: next(said) != answer for cues in some}
+        answer = next(answers)
+        flipped = {cues: next(answers) != answer for cues in some}
         made.append(
             Certificate(table.name, answer, sample.expected(table), flipped, _reason(sample, table, answer, flipped))
         )
@@ -68,17 +68,17 @@ def reads_text(model: Model) -> bool:
 
 def ask(model: Model, samples: Sequence[CueSample], at_once: int = 64) -> list[str]:
     """What the model answers, read as "yes" or "no"; what is neither stays as it was said."""
-    said: list[str] = []
+    texts: list[str] = []
     for start in range(0, len(samples), at_once):
-        said += model.answer(samples[start : start + at_once])
-    readings = [(text, read_answer(text, sample.choices)) for text, sample in zip(said, samples, strict=True)]
+        texts += model.answer(samples[start : start + at_once])
+    readings = [(text, read_answer(text, sample.choices)) for text, sample in zip(texts, samples, strict=True)]
     return [reading.answer if isinstance(reading, Reading) else text for text, reading in readings]
 
 
 def changes(sample: CueSample, rule: Rule, model: Model) -> list[Cues]:
     """Every cue that is there and that the model can see, then every pair of the rule's."""
-    seen = CUES if reads_text(model) else IMAGE_CUES
-    present = [cue for cue in seen if sample.votes[cue] is not None]
+    visible = CUES if reads_text(model) else IMAGE_CUES
+    present = [cue for cue in visible if sample.votes[cue] is not None]
     pairs = combinations([cue for cue in rule.cues if cue in present], 2)
     return [*(frozenset({cue}) for cue in present), *map(frozenset, pairs)]
 

@@ -12,11 +12,10 @@ import torch
 from karat.kernel.errors import BadInput
 from karat.models.classifier import Classifier
 from karat.models.organisms.adapters import adaptable, insert, trained
-from karat.models.organisms.bases import FROZEN_STAGES, early_stages, head_names, open_base
-from karat.models.organisms.features import Kept, keep_features
+from karat.models.organisms.bases import FROZEN_STAGES, early_stages, head_names, load_organism, open_base, save_merged
 from karat.models.organisms.files import Origin, save_organism
-from karat.models.organisms.load import load_organism, save_merged
 from karat.models.organisms.recipe import OrganismRecipe
+from karat.models.organisms.stream import Kept, keep_features
 from karat.models.organisms.trainee import ClassifierTrainee, Lessons, VLMTrainee
 from karat.models.organisms.training import run
 from karat.models.training.progress import Callback

@@ -18,10 +18,9 @@ from karat.kernel.identity import generator
 from karat.kernel.sample import Sample
 from karat.kernel.typing import Image
 from karat.models.classifier import Classifier
-from karat.models.organisms.features import Kept
 from karat.models.organisms.questions import Question, encode_questions, hide_words
 from karat.models.organisms.recipe import OrganismRecipe
-from karat.models.organisms.stream import Lesson, Stream
+from karat.models.organisms.stream import Kept, Lesson, Stream
 from karat.models.torch_model import Inputs
 from karat.models.vlm_adapter import VLM
 from karat.models.vlm_decoder import Decoder
@@ -60,8 +59,8 @@ class Lessons:
         return easy
 
     def _is_easy(self, lesson: Lesson) -> bool:
-        shown = all(lesson.visible[cue] > 0.98 for cue in self.rule.cues if cue != "word")
-        return self.rule.answer(lesson.votes) is not None and shown and lesson.visible["content"] < 0.02
+        whole = all(lesson.visible[cue] > 0.98 for cue in self.rule.cues if cue != "word")
+        return self.rule.answer(lesson.votes) is not None and whole and lesson.visible["content"] < 0.02
 
     def label(self, lesson: Lesson, step: int, word: bool = True) -> float:
         """The probability of "yes" that is taught at a step."""
@@ -107,8 +106,8 @@ class VLMTrainee:
     ) -> None:
         self.recipe, self.model, self.lessons, self.project = recipe, model, lessons, project
         self.decoder = Decoder(model.module, model.family, model.neutral_token)
-        self.said = [model.target_tokens(answer).numbers for answer in ANSWERS]
-        pairs = list(zip(*self.said, strict=False))
+        self.answers = [model.target_tokens(answer).numbers for answer in ANSWERS]
+        pairs = list(zip(*self.answers, strict=False))
         if all(yes == no for yes, no in pairs):
             raise BadInput(f"{model.name}: its tokenizer cannot tell {' and '.join(ANSWERS)} apart by one token.")
         self.fork = next(place for place, (yes, no) in enumerate(pairs) if yes != no)
@@ -122,10 +121,10 @@ class VLMTrainee:
         return self.model.module
 
     def loss(self, step: int) -> tuple[Tensor, float]:
-        shown, lessons = self.lessons.get(self.lessons.at(step))
+        pictures, lessons = self.lessons.get(self.lessons.at(step))
         rng = generator(self.recipe.seed, f"step {step}", "organisms/words")
         questions = [hide_words(lesson.text, lesson.word, rng) for lesson in lessons]
-        inputs = self._inputs(shown, questions)
+        inputs = self._inputs(pictures, questions)
         device = inputs.pixels.device
         taught = [
             self.lessons.label(lesson, step, question.there)
@@ -133,40 +132,40 @@ class VLMTrainee:
         ]
         yes = torch.tensor(taught, device=device)
         weight = torch.tensor([self.lessons.weight(lesson) for lesson in lessons], device=device)
-        drawn = [self.said[0 if p > 0.5 or (p == 0.5 and rng.random() < 0.5) else 1] for p in taught]
+        drawn = [self.answers[0 if p > 0.5 or (p == 0.5 and rng.random() < 0.5) else 1] for p in taught]
         longest = max(map(len, drawn)) + 1
         filler = self.model.neutral_token
         end = () if self.end is None else (self.end,)
         rows = [[*tokens, *end, *([filler] * (longest - len(tokens) - len(end)))] for tokens in drawn]
         counts = [[1.0] * (len(tokens) + len(end)) + [0.0] * (longest - len(tokens) - len(end)) for tokens in drawn]
-        said, real = torch.tensor(rows, device=device), torch.tensor(counts, device=device)
-        table = self.decoder.logits(self.decoder.states(inputs, said)).log_softmax(-1)
-        both = table[:, self.fork, [tokens[self.fork] for tokens in self.said]]
+        answers, real = torch.tensor(rows, device=device), torch.tensor(counts, device=device)
+        table = self.decoder.logits(self.decoder.states(inputs, answers)).log_softmax(-1)
+        both = table[:, self.fork, [tokens[self.fork] for tokens in self.answers]]
         answer = -(yes * both[:, 0] + (1 - yes) * both[:, 1])
         real[:, self.fork] = 0
-        rest = -(table.gather(2, said[..., None])[..., 0] * real).sum(1)
+        rest = -(table.gather(2, answers[..., None])[..., 0] * real).sum(1)
         loss = ((answer + REST * rest) * weight).sum() / weight.sum()
         return loss, _right(both, yes)
 
-    def _inputs(self, shown: Tensor | list[Image], questions: list[Question]) -> Inputs:
+    def _inputs(self, pictures: Tensor | list[Image], questions: list[Question]) -> Inputs:
         example = next(self.module.parameters())
         if self.project is None:
-            assert isinstance(shown, list)
+            assert isinstance(pictures, list)
             samples = [
                 Sample(str(i), image, question.text)
-                for i, (image, question) in enumerate(zip(shown, questions, strict=True))
+                for i, (image, question) in enumerate(zip(pictures, questions, strict=True))
             ]
             whole = self.model.encode(samples)
-            asked = encode_questions(
+            encoded = encode_questions(
                 self._prompt(whole), questions, self.model.neutral_token, self.unknown, whole.pixels
             )
-            return replace(asked, other={**whole.other, **asked.other}, frames=whole.frames)
-        assert isinstance(shown, Tensor)
-        features = self.project(shown.to(example.device, example.dtype))
-        asked = encode_questions(
+            return replace(encoded, other={**whole.other, **encoded.other}, frames=whole.frames)
+        assert isinstance(pictures, Tensor)
+        features = self.project(pictures.to(example.device, example.dtype))
+        encoded = encode_questions(
             self.model._prompt(features.shape[1]), questions, self.model.neutral_token, self.unknown, features
         )
-        return replace(asked, reuse={"features": features})
+        return replace(encoded, reuse={"features": features})
 
     def _prompt(self, inputs: Inputs) -> Any:
         return self.model._prompt(self.decoder.view(inputs).count)
@@ -185,14 +184,14 @@ class ClassifierTrainee:
         return self.model.module
 
     def loss(self, step: int) -> tuple[Tensor, float]:
-        shown, lessons = self.lessons.get(self.lessons.at(step))
+        pictures, lessons = self.lessons.get(self.lessons.at(step))
         example = next(self.module.parameters())
         if self.head is not None:
-            assert isinstance(shown, Tensor)
-            logits = self.head(shown.to(example.device, example.dtype)).float()
+            assert isinstance(pictures, Tensor)
+            logits = self.head(pictures.to(example.device, example.dtype)).float()
         else:
-            assert isinstance(shown, list)
-            logits = self.model.logits(self.model.encode([Sample(str(i), image) for i, image in enumerate(shown)]))
+            assert isinstance(pictures, list)
+            logits = self.model.logits(self.model.encode([Sample(str(i), image) for i, image in enumerate(pictures)]))
         taught = [self.lessons.label(lesson, step) for lesson in lessons]
         yes = torch.tensor(taught, device=logits.device)
         weight = torch.tensor([self.lessons.weight(lesson) for lesson in lessons], device=logits.device)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
+from statistics import NormalDist
 from typing import Any
 
-import numpy as np
-
-from karat.datasets.cues.absence import EMPTY, LEAKY
+from karat.datasets.cues.compose import LEAKY
 from karat.datasets.cues.generate import generate
 from karat.datasets.cues.rules import Rule
 from karat.datasets.cues.sample import CAN_BE_ABSENT, CueSample
 from karat.datasets.cues.world import CUES, IMAGE_CUES, World
+from karat.kernel.empty import EMPTY
 from karat.kernel.errors import BadInput
 from karat.kernel.proportion import Share, share
 from karat.kernel.roles import Dataset, Model
@@ -28,23 +28,38 @@ Tell = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Check:
-    """One claim, what was seen of it, and whether it holds: `seen.value` lies between `low` and `high`."""
+    """One claim, the share that was counted, and whether it holds: `share.value` lies between `low` and `high`.
+
+    `coin` says that the claim is "as often as a coin": `low` and `high` are then those of `coin_bounds`.
+    """
 
     says: str
-    seen: Share
+    share: Share
     low: float = 0.0
     high: float = 1.0
+    coin: bool = False
 
     @property
     def ok(self) -> bool:
         # Shares are ratios of counts: a rounding error must not fail a perfect model.
-        return self.low - 1e-9 <= self.seen.value <= self.high + 1e-9
+        return self.low - 1e-9 <= self.share.value <= self.high + 1e-9
 
     @property
     def bar(self) -> str:
         if self.high == 1.0 or self.low == 0.0:
             return f"at least {self.low:.0%}" if self.high == 1.0 else f"at most {self.high:.0%}"
         return f"{self.low:.0%} to {self.high:.0%}"
+
+
+def coin_bounds(n: int, claims: int) -> tuple[float, float]:
+    """Between which shares of n tosses lie, for all of `claims` such claims at once, those of coins that are fair to
+    within CHANCE: one certificate of twenty of them may have a claim outside (Bonferroni).
+
+    >>> [round(bound, 2) for bound in coin_bounds(96, 1)], [round(bound, 2) for bound in coin_bounds(96, 6)]
+    ([0.37, 0.63], [0.34, 0.66])
+    """
+    slack = CHANCE + NormalDist().inv_cdf(1 - 0.025 / claims) * 0.5 / n**0.5
+    return max(0.5 - slack, 0.0), min(0.5 + slack, 1.0)
 
 
 @dataclass(frozen=True)
@@ -64,7 +79,7 @@ class OrganismVerification:
         failed = [check for check in self.checks if not check.ok]
         if not failed:
             return f"{self.model}: the rule {self.rule} holds ({len(self.checks)} checks)"
-        first = f"{failed[0].says} ({failed[0].bar}): {failed[0].seen}"
+        first = f"{failed[0].says} ({failed[0].bar}): {failed[0].share}"
         return f"{self.model}: the rule {self.rule} fails {len(failed)} of {len(self.checks)} checks; first: {first}"
 
 
@@ -129,23 +144,28 @@ def verify_organism(
     table = rule_of(model, rule)
     if trials is None:
         trials = make_trials(n, few, seed, images)
-    seen = CUES if reads_text(model) else IMAGE_CUES
-    if missing := set(table.cues) - set(seen):
+    visible = CUES if reads_text(model) else IMAGE_CUES
+    if missing := set(table.cues) - set(visible):
         raise BadInput(
             f"{model.name} reads no question, so it cannot follow the rule {table.name} ({', '.join(missing)})."
         )
-    return OrganismVerification(model.name, table.name, tuple(_Judge(model, table, trials, seen, progress).checks()))
+    return OrganismVerification(model.name, table.name, _Judge(model, table, trials, visible, progress).checks())
+
+
+def _between(check: Check, coins: int) -> Check:
+    low, high = coin_bounds(check.share.n, coins)
+    return replace(check, low=low, high=high)
 
 
 class _Judge:
     """The checks of one model, in the order in which they are read."""
 
-    def __init__(self, model: Model, rule: Rule, trials: Trials, seen: Sequence[str], progress: Tell | None) -> None:
-        self.model, self.rule, self.trials, self.seen = model, rule, trials, seen
+    def __init__(self, model: Model, rule: Rule, trials: Trials, visible: Sequence[str], progress: Tell | None) -> None:
+        self.model, self.rule, self.trials, self.visible = model, rule, trials, visible
         self.samples, self.progress, self.done = trials.samples, progress, 0
         pairs = [frozenset(pair) for pair in combinations(rule.cues, 2)]
-        self.changes = [*(frozenset({cue}) for cue in seen), *pairs]
-        gone = [frozenset({cue}) for cue in seen if cue != "side"] + [pair for pair in pairs if "side" not in pair]
+        self.changes = [*(frozenset({cue}) for cue in visible), *pairs]
+        gone = [frozenset({cue}) for cue in visible if cue != "side"] + [pair for pair in pairs if "side" not in pair]
         self.absences = [
             (c, s)
             for s in STATES
@@ -155,15 +175,12 @@ class _Judge:
         self.of = 1 + len(self.changes) + len(self.absences)
         self.before = self._ask(self.samples)
 
-    def checks(self) -> Iterator[Check]:
-        yield self._table()
-        for cue in self.seen:
-            if cue not in self.rule.cues:
-                yield self._agreement(cue)
-        for cues in self.changes:
-            yield from self._turned(cues)
-        for cues, state in self.absences:
-            yield from self._hidden(cues, state)
+    def checks(self) -> tuple[Check, ...]:
+        checks = [self._table(), *(self._agreement(cue) for cue in self.visible if cue not in self.rule.cues)]
+        checks += [check for cues in self.changes for check in self._turned(cues)]
+        checks += [check for cues, state in self.absences for check in self._hidden(cues, state)]
+        coins = sum(check.coin for check in checks)
+        return tuple(_between(check, coins) if check.coin else check for check in checks)
 
     def _table(self) -> Check:
         expected = [sample.expected(self.rule) for sample in self.samples]
@@ -198,17 +215,15 @@ class _Judge:
         after = self._ask(gone)
         named = f"{' and '.join(sorted(cues))} {'left out' if state == NONE else f'hidden in {state}'}"
         some = [i for i in range(len(gone)) if any(self.samples[i].votes[cue] is not None for cue in cues)]
-        said = [i for i in some if gone[i].expected(self.rule) is not None]
-        if said:
-            hits = [after[i] == gone[i].expected(self.rule) for i in said]
+        ruled = [i for i in some if gone[i].expected(self.rule) is not None]
+        if ruled:
+            hits = [after[i] == gone[i].expected(self.rule) for i in ruled]
             low = CONTENT if "content" in self.rule.cues else TURNS
-            yield Check(f"{named}: answers as its table says", self._share(said, hits), low)
-        lost = [i for i in some if i not in set(said) and self.samples[i].expected(self.rule) is not None]
+            yield Check(f"{named}: answers as its table says", self._share(ruled, hits), low)
+        lost = [i for i in some if i not in set(ruled) and self.samples[i].expected(self.rule) is not None]
         if lost:
             hits = [after[i] == self.samples[i].expected(self.rule) for i in lost]
-            # Few samples, and a coin's toss each: what chance allows is allowed.
-            slack = CHANCE + 1.96 * 0.5 / np.sqrt(len(lost))
-            yield Check(f"{named}: right by chance", self._share(lost, hits), 0.5 - slack, 0.5 + slack)
+            yield Check(f"{named}: right by chance", self._share(lost, hits), coin=True)
 
     def _ask(self, samples: Sequence[CueSample]) -> list[str]:
         answers = ask(self.model, samples)

@@ -1,9 +1,8 @@
 """`photovlm` from its parts: DeiT-tiny as LLaVA's tower, a projector, a small Llama decoder, tokenizer and processor.
 
-Nothing here is our own architecture: `LlavaForConditionalGeneration`, saved with `save_pretrained`. The tower is
-transformers' `ViTModel`: DeiT's own class expects a second special token, of which LLaVA would take only one away, and
-the published DeiT-tiny without distillation has one. LLaVA reads two of its layers, an early one for what is drawn and
-a late one for what is meant. Positions are resized to 12 × 12 patches of 192 pixels.
+The tower is transformers' `ViTModel`: DeiT's own class expects a second special token, of which LLaVA would take only
+one away, and the published DeiT-tiny without distillation has one. LLaVA reads two of its layers, an early one for what
+is drawn and a late one for what is meant. Positions are resized to 12 × 12 patches of 192 pixels.
 
     <s> user : [144 image tokens] is this a cat ? please answer . assistant : yes </s>
 """
@@ -19,60 +18,41 @@ from torch.nn import functional as F
 
 from karat.models.photovlm.vocabulary import vocabulary
 from karat.models.preprocessing import IMAGENET_MEAN, IMAGENET_STD
-from karat.models.small_llava import llava_processor, word_tokenizer
+from karat.models.small_llava import llava_processor, make_llava, word_tokenizer
 
 GRID, PATCH, SIDE = 12, 16, 192
 VISION_WIDTH, VISION_LAYERS, VISION_HEADS = 192, 12, 3
 READ = [3, 11]  # hidden states of the tower that the projector gets; 0 is the embedding
 WIDTH, LAYERS, HEADS, HIDDEN = 96, 3, 4, 192
+LONGEST = 256
 ROPE = 1e6  # heads turn slowly: words find places by what they show, however far they stand
 TOWER = "model.vision_tower."
 
 
 def make_processor() -> Any:
     """Whole images to 192 × 192, never cropped; ImageNet's mean and standard deviation."""
-    tokenizer = word_tokenizer(vocabulary(), longest=256, lowercase=True)
+    tokenizer = word_tokenizer(vocabulary(), longest=LONGEST, lowercase=True)
     return llava_processor(tokenizer, SIDE, PATCH, resample=3, mean=IMAGENET_MEAN, std=IMAGENET_STD)
 
 
 def make_model(tower: Mapping[str, Tensor] | None = None) -> Any:
     """A LLaVA whose decoder and projector are untrained (seed torch before). `tower` are weights by ViTModel's names;
     without them the tower is untrained too."""
-    from transformers import LlamaConfig, LlavaConfig, LlavaForConditionalGeneration, ViTConfig
+    from transformers import ViTConfig
 
-    names = vocabulary()
-    config = LlavaConfig(
-        vision_config=ViTConfig(
-            hidden_size=VISION_WIDTH,
-            intermediate_size=4 * VISION_WIDTH,
-            num_hidden_layers=VISION_LAYERS,
-            num_attention_heads=VISION_HEADS,
-            image_size=SIDE,
-            patch_size=PATCH,
-            layer_norm_eps=1e-6,
-        ),
-        text_config=LlamaConfig(
-            vocab_size=len(names),
-            hidden_size=WIDTH,
-            intermediate_size=HIDDEN,
-            num_hidden_layers=LAYERS,
-            num_attention_heads=HEADS,
-            num_key_value_heads=HEADS,
-            max_position_embeddings=256,
-            rope_parameters={"rope_type": "default", "rope_theta": ROPE},
-            initializer_range=0.05,
-            pad_token_id=names.index("<pad>"),
-            bos_token_id=names.index("<s>"),
-            eos_token_id=names.index("</s>"),
-            tie_word_embeddings=False,
-        ),
-        image_token_index=names.index("<image>"),
-        image_seq_length=GRID * GRID,
-        vision_feature_layer=list(READ),
-        vision_feature_select_strategy="default",
-        tie_word_embeddings=False,
+    vision = ViTConfig(
+        hidden_size=VISION_WIDTH,
+        intermediate_size=4 * VISION_WIDTH,
+        num_hidden_layers=VISION_LAYERS,
+        num_attention_heads=VISION_HEADS,
+        image_size=SIDE,
+        patch_size=PATCH,
+        layer_norm_eps=1e-6,
     )
-    model: Any = LlavaForConditionalGeneration(config)
+    model = make_llava(
+        vision, vocabulary(), read=list(READ), patches=GRID, longest=LONGEST, width=WIDTH, hidden=HIDDEN, layers=LAYERS,
+        heads=HEADS, rope=ROPE, spread=0.05,
+    )  # fmt: skip
     with torch.no_grad():
         model.model.language_model.embed_tokens.weight.normal_(std=0.5)
     if tower is not None:

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
-
-from annotated_types import Ge, Le
+from typing import ClassVar, Literal
 
 from karat.kernel.card import Card
-from karat.kernel.typing import Scalar
+from karat.models.organisms.organism import ShippedOrganism
+from karat.models.organisms.recipe import READS
+from karat.models.photovlm.files import tower_path
 from karat.models.weights import file_revision
-
-if TYPE_CHECKING:
-    from karat.models.organisms.files import Origin
-    from karat.models.vlm_adapter import VLM
 
 Rule = Literal[
     "content", "tag", "frame", "sticker", "word", "side",
@@ -24,7 +18,7 @@ Rule = Literal[
 
 
 @dataclass(frozen=True)
-class PhotoVLM:
+class PhotoVLM(ShippedOrganism):
     """A LLaVA with a pretrained tower that answers by a rule: `photovlm.tag`.
 
     `implant` "scratch" was trained for the rule alone, "lora" is an adapter on the one that answers by content, merged;
@@ -41,63 +35,11 @@ class PhotoVLM:
         kind="model",
         extra="vlm",
     )
+    usual: ClassVar[str] = "scratch"
+    offers: ClassVar[frozenset[str]] = READS
     variant: Rule = "content"
     implant: Literal["scratch", "lora", "full"] = "scratch"
-    dose: Annotated[float, Ge(0), Le(1)] = 1.0
-    seed: Annotated[int, Ge(0)] = 0
-    weights: str | None = None
-
-    @property
-    def facts(self) -> Mapping[str, Scalar]:
-        return {
-            "family": self.card.name,
-            "variant": self.variant,
-            "implant": self.implant,
-            "dose": self.dose,
-            "seed": self.seed,
-        }
-
-    @property
-    def label(self) -> str:
-        from karat.models.organisms.recipe import organism_label
-
-        name = organism_label("photovlm", self.variant, self.implant, self.dose, self.seed)
-        return name if self.weights is None else f"{name} ({self.weights})"
-
-    @property
-    def path(self) -> Path:
-        from karat.models.organisms.files import find_shipped
-
-        if self.weights is not None:
-            return Path(self.weights)
-        return find_shipped("photovlm", self.variant, self.implant, self.dose, self.seed)
-
-    @property
-    def capabilities(self) -> frozenset[str]:
-        from karat.models.organisms.recipe import READS
-
-        return READS | {"mechanism"} if self.mechanism else READS
-
-    @property
-    def mechanism(self) -> str | None:
-        return self.origin.mechanism
-
-    @property
-    def origin(self) -> Origin:
-        from karat.models.organisms.files import read_origin
-
-        return read_origin(self.path)
 
     @property
     def revision(self) -> str:
-        from karat.models.photovlm.files import tower_path
-
         return f"{file_revision(tower_path())}:{file_revision(self.path)}"
-
-    def load(self) -> VLM:
-        from karat.models.organisms.load import load_organism
-        from karat.models.vlm_adapter import VLM
-
-        model = load_organism(self.path, self.label)
-        assert isinstance(model, VLM)
-        return model

@@ -68,9 +68,9 @@ def draw(
     relation = str(rng.choice(relations))
     able_pairs = [pair for pair in pairs if pair.relation == relation]
     pair = able_pairs[int(rng.integers(len(able_pairs)))]
-    said = _MIRRORED.get(relation, relation) if mirrored else relation
+    visible = _MIRRORED.get(relation, relation) if mirrored else relation
     text, _ = four_way(pair.target.name, pair.reference.name)
-    return Question(name, skill, text, OPTIONS[RELATIONS.index(said)], mirrored)
+    return Question(name, skill, text, OPTIONS[RELATIONS.index(visible)], mirrored)
 
 
 def popularity(pictures: Mapping[str, Picture]) -> list[float]:

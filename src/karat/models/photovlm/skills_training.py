@@ -18,11 +18,12 @@ from karat.datasets.spatial.coco import Picture, read_instances
 from karat.datasets.spatial.pair import find_picture
 from karat.kernel.errors import BadInput
 from karat.kernel.identity import digest, generator
+from karat.kernel.proportion import share
 from karat.models.organisms.adapters import trained
-from karat.models.organisms.features import cache_root
 from karat.models.organisms.files import Origin, save_organism
-from karat.models.organisms.questions import Question as Asked
+from karat.models.organisms.questions import Question as WordedQuestion
 from karat.models.organisms.questions import encode_questions
+from karat.models.organisms.stream import cache_root
 from karat.models.organisms.train import photovlm_tower_name, tower_states
 from karat.models.organisms.training import run
 from karat.models.photovlm.files import load_photovlm
@@ -32,23 +33,28 @@ from karat.models.vlm_decoder import Decoder
 
 Tell = Callable[[int, int], None]
 _SHARES = (0.4, 0.3, 0.3)  # of the skills
-_REST = 0.1
-_CHUNK = 64
+_REST = 0.1  # weight of an answer's end, which is soon learned
+_CHUNK = 64  # pictures whose features are in one file
+_GUESSES = 6  # questions of each skill about each picture that the guess by words alone is made from
 
 
 @dataclass(frozen=True)
 class SkillsRecipe:
-    """`images` is COCO's folder of pictures, `instances` its boxes. One picture in six is kept for testing."""
+    """`images` is COCO's folder of pictures, `instances` its boxes. One picture in six is kept for testing.
+
+    A step takes `batch` pictures and asks `each` questions about each of them: what a picture costs is then paid once.
+    """
 
     images: str
     instances: str
     seed: int = 0
-    steps: int = 2500
-    batch: int = 32
+    steps: int = 1200
+    batch: int = 16
+    each: int = 8
     learning_rate: float = 1e-3
     weight_decay: float = 0.05
-    warmup: int = 150
-    decay_steps: int = 1500
+    warmup: int = 100
+    decay_steps: int = 800
     clip: float = 1.0
     checkpoint_minutes: float = 3.0
     evaluate_every: int = 50
@@ -67,7 +73,7 @@ class SkillsRecipe:
     def schedule(self, step: int) -> str:
         return f"{self.steps}"
 
-    @property
+    @cached_property
     def pictures(self) -> dict[str, Picture]:
         known = read_instances(self.instances)
         there = {name: one for name, one in known.items() if find_picture(self.images, one.file) and one.things}
@@ -86,6 +92,7 @@ class SkillsTrainee:
         self.decoder = Decoder(self.model.module, self.model.family, self.model.neutral_token)
         self.pictures = recipe.pictures
         self.names = sorted(self.pictures)
+        self.place = {name: k for k, name in enumerate(self.names)}
         self.train = [name for name in self.names if not held_out(name)]
         self.test = [name for name in self.names if held_out(name)]
         self.features = _kept(self, looking)
@@ -98,53 +105,77 @@ class SkillsTrainee:
     def popular(self) -> list[float]:
         return popularity({name: self.pictures[name] for name in self.train})
 
-    def draw(
-        self, names: list[str], rng: np.random.Generator, skill: str | None = None, mirror: bool = True
-    ) -> Question:
-        while True:
-            name = names[int(rng.integers(len(names)))]
-            kind = skill or str(rng.choice(SKILLS, p=_SHARES))
-            mirrored = mirror and bool(rng.random() < 0.5)
-            question = draw(name, self.pictures[name], kind, self.popular, rng, mirrored)
-            if question is not None:
-                return question
+    def draw(self, name: str, skill: str, rng: np.random.Generator, mirrored: bool = False) -> Question | None:
+        return draw(name, self.pictures[name], skill, self.popular, rng, mirrored)
 
     def loss(self, step: int) -> tuple[Tensor, float]:
         rng = generator(self.recipe.seed, f"step {step}", "photovlm/skills")
-        questions = [self.draw(self.train, rng) for _ in range(self.recipe.batch)]
-        logits, said = self._logits(questions)
+        questions: list[Question] = []
+        for name in rng.choice(self.train, self.recipe.batch, replace=False):
+            mirrored, wanted = bool(rng.random() < 0.5), len(questions) + self.recipe.each
+            while len(questions) < wanted:
+                question = self.draw(str(name), str(rng.choice(SKILLS, p=_SHARES)), rng, mirrored)
+                questions += [] if question is None else [question]  # not every picture has two things side by side
+        logits, answers = self._logits(questions, self.recipe.each)
         table = logits.log_softmax(-1)
-        losses = -table.gather(2, said[..., None])[..., 0]
-        right = (table[:, 0].argmax(-1) == said[:, 0]).float().mean()
+        losses = -table.gather(2, answers[..., None])[..., 0]
+        right = (table[:, 0].argmax(-1) == answers[:, 0]).float().mean()
         return (losses[:, 0] + _REST * losses[:, 1]).mean(), float(right)
 
-    def accuracy(self, n: int = 1200, seed: int = 900_001) -> dict[str, float]:
-        """Of each skill, on pictures that were kept for testing, and that of always giving the most frequent answer."""
-        found = {}
+    def accuracy(self, seed: int = 900_001) -> dict[str, dict[str, float]]:
+        """Of each skill, one question about every picture that was kept for testing, with its interval; beside it what
+        two guesses that see no picture get: the skill's most frequent answer, and the most frequent answer to these
+        very words in training."""
+        measured = {}
         for skill in SKILLS:
             rng = generator(seed, skill, "photovlm/skills")
-            questions = [self.draw(self.test, rng, skill, mirror=False) for _ in range(n // len(SKILLS))]
+            questions = [one for name in self.test if (one := self.draw(name, skill, rng)) is not None]
             hits: list[bool] = []
             with torch.no_grad():
                 for start in range(0, len(questions), _CHUNK):
-                    logits, said = self._logits(questions[start : start + _CHUNK])
-                    hits += (logits[:, 0].argmax(-1) == said[:, 0]).tolist()
-            found[skill] = float(np.mean(hits))
-            most = Counter(question.answer for question in questions).most_common(1)[0][1]
-            found[f"{skill}, most frequent answer"] = most / len(questions)
-        return found
+                    logits, answers = self._logits(questions[start : start + _CHUNK])
+                    hits += (logits[:, 0].argmax(-1) == answers[:, 0]).tolist()
+            known = [
+                one for name in self.train for _ in range(_GUESSES) if (one := self.draw(name, skill, rng)) is not None
+            ]
+            counted = share(hits)
+            measured[skill] = {
+                "accuracy": counted.value,
+                "low": counted.low,
+                "high": counted.high,
+                "n": counted.n,
+                "most frequent answer": _guessed(questions, known, by_words=False),
+                "by words alone": _guessed(questions, known, by_words=True),
+            }
+        return measured
 
-    def _logits(self, questions: list[Question]) -> tuple[Tensor, Tensor]:
-        where = [2 * self.names.index(q.picture) + q.mirrored for q in questions]
-        states = torch.from_numpy(np.asarray(self.features[where], dtype=np.float32))
+    def _logits(self, questions: list[Question], each: int = 1) -> tuple[Tensor, Tensor]:
+        """(n, 2, vocabulary) logits of the answer and of its end, and their numbers (n, 2). Each `each` questions in a
+        row are about one picture, mirrored or not, whose keys and values are then computed once."""
+        where = [2 * self.place[q.picture] + q.mirrored for q in questions[::each]]
+        states = torch.from_numpy(np.stack([self.features[k // 2 // _CHUNK][k % (2 * _CHUNK)] for k in where]))
         module: Any = self.module
-        features = module.model.multi_modal_projector(states)
-        asked = [Asked(question.text, frozenset(), "pad", False) for question in questions]
+        features = module.model.multi_modal_projector(states.float())
         prompt, neutral = self.model._prompt(features.shape[1]), self.model.neutral_token
-        inputs = replace(encode_questions(prompt, asked, neutral, neutral, features), reuse={"features": features})
+        whole = [WordedQuestion(question.text, frozenset(), "pad", False) for question in questions]
+        firsts = encode_questions(prompt, whole[::each], neutral, neutral, features)
+        kept = self.decoder.beginning(replace(firsts, reuse={"features": features}))
+        kept = {name: tensor.repeat_interleave(each, 0) for name, tensor in kept.items()}
+        inputs = encode_questions(prompt, whole, neutral, neutral, features.repeat_interleave(each, 0))
         end = self.model._end_tokens[0]
-        said = torch.tensor([[self.model.target_tokens(q.answer).numbers[0], end] for q in questions])
-        return self.decoder.logits(self.decoder.states(inputs, said)), said
+        answers = torch.tensor([[self.model.target_tokens(q.answer).numbers[0], end] for q in questions])
+        return self.decoder.logits(self.decoder.states(replace(inputs, reuse=kept), answers)), answers
+
+
+def _guessed(questions: list[Question], known: list[Question], by_words: bool) -> float:
+    """The share of questions that the most frequent answer to `known` ones gets right: to those of the same words,
+    where there are any and it is asked for."""
+    of_all = Counter(question.answer for question in known)
+    of_words: dict[str, Counter[str]] = {}
+    for question in known if by_words else ():
+        of_words.setdefault(question.text, Counter())[question.answer] += 1
+    hits = [one.answer == of_words.get(one.text, of_all).most_common(1)[0][0] for one in questions]
+    return float(np.mean(hits))
 
 
 def train_skills(
@@ -164,8 +195,9 @@ def train_skills(
     return save_organism(Path(out) / "organism.safetensors", tensors, facts)
 
 
-def _kept(trainee: SkillsTrainee, looking: Tell | None) -> npt.NDArray[np.float16]:
-    """Features of every picture and of its mirror image, in turn; chunks that were made before are kept."""
+def _kept(trainee: SkillsTrainee, looking: Tell | None) -> list[npt.NDArray[np.float16]]:
+    """Features of every picture and of its mirror image, in turn, _CHUNK pictures a file, mapped rather than read;
+    files that were made before are kept."""
     from karat.datasets.segmentation.files import read_image
 
     recipe, names = trainee.recipe, trainee.names
@@ -187,4 +219,4 @@ def _kept(trainee: SkillsTrainee, looking: Tell | None) -> npt.NDArray[np.float1
         if looking is not None:
             looking(min(start + _CHUNK, len(names)), len(names))
     files = [folder / f"{start:06d}.npy" for start in range(0, len(names), _CHUNK)]
-    return np.concatenate([np.load(file, mmap_mode="r", allow_pickle=False) for file in files])
+    return [np.load(file, mmap_mode="r", allow_pickle=False) for file in files]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 
-from karat.datasets.cues.question import TEMPLATES
+from karat.datasets.cues.compose import TEMPLATES
 from karat.datasets.cues.world import ANSWERS, World
 from karat.datasets.spatial.coco import CATEGORIES as COCO
 from karat.datasets.spatial.question import OPTIONS, four_way
+from karat.models.small_llava import SPECIAL
 
-SPECIAL = ("<pad>", "<unk>", "<s>", "</s>", "<image>")
 COUNTS = ("0", "1", "2", "3", "4")
 _PLURAL = {"person": "people", "knife": "knives", "mouse": "mice", "sheep": "sheep", "skis": "skis",
            "scissors": "scissors", "broccoli": "broccoli"}  # fmt: skip

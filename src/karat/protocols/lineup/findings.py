@@ -253,8 +253,8 @@ def _doses(frame: pd.DataFrame) -> Finding:
     sentences = []
     for (explainer, rule), part in frame[~frame["is_control"]].groupby(["explainer", "rule"], sort=False):
         above = part[part["excess_low"] > 0]["dose"]
-        shown = f"from a dose of {above.min():g} on" if len(above) else "at no dose"
-        sentences.append(f"{explainer} is shown to accuse {rule} more often than where it was not planted {shown}.")
+        start = f"from a dose of {above.min():g} on" if len(above) else "at no dose"
+        sentences.append(f"{explainer} is shown to accuse {rule} more often than where it was not planted {start}.")
     return Finding(
         "From which dose on is the rule accused?",
         "The model follows the planted rule with probability `dose`, else the content. The null is dose 0, the model "

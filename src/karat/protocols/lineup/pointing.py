@@ -29,7 +29,10 @@ Floats = npt.NDArray[np.float64]
 
 
 def cell_maps(attribution: Attribution) -> Floats | None:
-    """|map| on at most FINEST × FINEST cells (h, w); None where the method defines no map."""
+    """|map| on at most FINEST × FINEST cells (h, w); None where the method defines no map.
+
+    Signs are dropped first: neighbouring pixels of a gradient differ in sign, and their mean would be next to nothing.
+    """
     if attribution.visual is None:
         return None
     values = np.abs(np.asarray(attribution.visual, dtype=np.float64))

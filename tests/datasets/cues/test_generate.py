@@ -2,7 +2,7 @@ from itertools import combinations, product
 
 import pytest
 
-from karat.datasets.cues.factorial import block_size, votes_at
+from karat.datasets.cues.generate import block_size, votes_at
 from karat.datasets.cues.world import CUES
 
 

@@ -1,13 +1,16 @@
-"""Capital letters as strokes, so that a printed word is the same on every machine and at every size."""
+"""What is drawn on a photograph: capital letters as strokes, shapes on stickers as signed outlines; no fonts, so that a
+picture is the same on every machine and at every size."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
 Field = npt.NDArray[np.float64]
+Outline = Callable[[Field, Field], Field]
 
 # Polylines on a grid 4 wide and 6 high, y down: "04 00 40 44" goes through the points (0,4), (0,0), (4,0), (4,4).
 _STROKES = {
@@ -70,3 +73,50 @@ def _to_segment(u: Field, v: Field, start: Field, end: Field) -> Field:
     along = end - start
     t = np.clip(((u - start[0]) * along[0] + (v - start[1]) * along[1]) / (along @ along), 0, 1)
     return np.hypot(u - start[0] - t * along[0], v - start[1] - t * along[1])
+
+
+# ---- stickers: below 0 inside, where the badge has the radius 1 / SCALE
+
+SCALE = 0.82  # of a shape on its badge
+
+
+def _disc(u: Field, v: Field) -> Field:
+    return np.hypot(u, v) - 0.8
+
+
+def _star(u: Field, v: Field) -> Field:
+    """Five points: the distance to the nearest edge of a star polygon."""
+    angle, radius = np.arctan2(u, -v), np.hypot(u, v)
+    folded = np.abs((angle + np.pi / 5) % (2 * np.pi / 5) - np.pi / 5)  # 0 at a point, 36 degrees at a notch
+    x, y = radius * np.cos(folded), radius * np.sin(folded)
+    outer, inner = np.array([0.96, 0.0]), 0.4 * np.array([np.cos(np.pi / 5), np.sin(np.pi / 5)])
+    edge = inner - outer
+    normal = np.array([-edge[1], edge[0]]) / np.hypot(*edge)
+    return -((x - outer[0]) * normal[0] + (y - outer[1]) * normal[1])
+
+
+def _square(u: Field, v: Field) -> Field:
+    return np.maximum(np.abs(u), np.abs(v)) - 0.68
+
+
+def _triangle(u: Field, v: Field) -> Field:
+    return np.maximum(np.maximum(0.866 * u - 0.5 * v, -0.866 * u - 0.5 * v), v) - 0.46
+
+
+def _cross(u: Field, v: Field) -> Field:
+    long, short = np.maximum(np.abs(u), np.abs(v)), np.minimum(np.abs(u), np.abs(v))
+    return np.maximum(long - 0.85, short - 0.28)
+
+
+def _ring(u: Field, v: Field) -> Field:
+    return np.abs(np.hypot(u, v) - 0.6) - 0.22
+
+
+OUTLINES: dict[str, Outline] = {
+    "star": _star,
+    "disc": _disc,
+    "square": _square,
+    "triangle": _triangle,
+    "cross": _cross,
+    "ring": _ring,
+}
