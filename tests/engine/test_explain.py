@@ -11,6 +11,7 @@ from PIL import Image
 
 import karat
 from karat.engine.explain import explainers_for
+from karat.engine.explain_input import pixels_of
 from karat.engine.recommended import places, recommended
 from karat.kernel.attribution_picture import Attributions
 from karat.kernel.card import CAPABILITIES
@@ -71,11 +72,41 @@ def test_images_of_every_kind(kind: str, tmp_path: Path) -> None:
         "grey": PICTURE[..., 0],
         "floats": PICTURE / 255,
         "tensor": torch.from_numpy(PICTURE).permute(2, 0, 1).float() / 255,
-        "rgba": np.concatenate([PICTURE, PICTURE[..., :1]], -1),
+        "rgba": np.concatenate([PICTURE, np.full_like(PICTURE[..., :1], 255)], -1),
     }[kind]
     attribution = karat.explain(model(), given, explainer="perturbation/occlusion", cells=4)
     assert attribution.of is not None
     assert (attribution.of.sample.image == PICTURE).all()
+
+
+def test_files_are_read_as_a_viewer_shows_them(tmp_path: Path) -> None:
+    """Turned as EXIF says, sixteen bits brought to eight, on white where transparent, an animation's first frame."""
+    rng = np.random.default_rng(0)
+    grey = rng.integers(0, 256, (6, 9), dtype=np.uint8)
+    sixteen = tmp_path / "sixteen.png"
+    Image.fromarray(grey.astype(np.uint16) * 257).save(sixteen)
+    np.testing.assert_array_equal(pixels_of(sixteen), grey[..., None].repeat(3, -1))
+
+    colours = rng.integers(0, 256, (6, 9, 3), dtype=np.uint8)
+    turned = tmp_path / "turned.png"
+    exif = Image.Exif()
+    exif[0x0112] = 6  # the camera was held upright
+    Image.fromarray(colours).save(turned, exif=exif)
+    np.testing.assert_array_equal(pixels_of(turned), np.rot90(colours, -1))
+    np.testing.assert_array_equal(pixels_of(Image.open(turned)), pixels_of(turned))
+
+    opacity = np.zeros((6, 9, 1), np.uint8)
+    opacity[:, :4] = 255
+    see_through = np.concatenate([colours, opacity], -1)
+    Image.fromarray(see_through).save(tmp_path / "alpha.png")
+    for given in (tmp_path / "alpha.png", see_through, see_through / 255):
+        read = pixels_of(given)
+        np.testing.assert_array_equal(read[:, :4], colours[:, :4])
+        assert (read[:, 4:] == 255).all()
+
+    frames = [Image.fromarray(np.full((6, 9), shade, np.uint8)) for shade in (40, 200)]
+    frames[0].save(tmp_path / "moving.gif", save_all=True, append_images=frames[1:])
+    assert (pixels_of(tmp_path / "moving.gif") == 40).all()
 
 
 def test_several_images_and_explainers_are_a_grid() -> None:

@@ -19,7 +19,16 @@ from karat.kernel.registry import load_object
 from karat.kernel.typing import Scalar
 from karat.models.discovery import LEVELS, Discovered
 from karat.models.families import FAMILIES, Family, MergedPatches, Tiles
-from karat.models.hub import DType, Quantisation, adapted, configuration, load, weights_bytes, weights_revision
+from karat.models.hub import (
+    DType,
+    Quantisation,
+    adapted,
+    configuration,
+    load,
+    shares_weights,
+    weights_bytes,
+    weights_revision,
+)
 from karat.models.keywords import takes
 from karat.models.vlm_adapter import CAPABILITIES, VLM
 
@@ -125,6 +134,11 @@ class VLMRecipe(VLMParameters):
 
     def weights_bytes(self) -> int | None:
         return weights_bytes(self.path, self.hub_revision, self.dtype, self.quantised)
+
+    def shares_weights(self) -> bool:
+        return self.adapter is None and shares_weights(
+            self.path, self.hub_revision, self.dtype, self.device, self.quantised
+        )
 
     def configuration(self) -> dict[str, Any] | None:
         held = configuration(self.path, self.hub_revision) if self.path else None
