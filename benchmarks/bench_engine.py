@@ -90,8 +90,8 @@ def main() -> None:
             with_maps.append(seconds)
             if i == 0:
                 names = [metric.card.name for metric in METRICS]
-                for found in (scores(), beside_maps()):
-                    table = found.pivot(index="sample", columns="metric", values="value")
+                for frame in (scores(), beside_maps()):
+                    table = frame.pivot(index="sample", columns="metric", values="value")
                     assert np.array_equal(table[names].to_numpy().T, values), "engine and loop disagree"
         base = statistics.median(bare)
         print(f"bare loop            {base:6.2f} s of processor time, median of {ROUNDS}")

@@ -137,9 +137,9 @@ def explain(
 
     keys = [loaded.batch_key(s) if isinstance(loaded, SizesBatches) else s.size for s in samples]
     rows = in_parts(keys, some)
-    found = Attributions(one for row in rows for one in row)
+    attributions = Attributions(one for row in rows for one in row)
     alone = not is_many(image) and (explainer is None or isinstance(explainer, str))
-    return found[0] if alone else found
+    return attributions[0] if alone else attributions
 
 
 def explainers_for(model: Model, explainer: str | Sequence[str] | None, count: int = 1) -> list[str]:

@@ -109,9 +109,9 @@ def explain_answer(
         began = perf_counter()
         made = [_only(one, show, name) for one in method(session)]
         place = place_of(name, loaded.capabilities)
-        told = f"recorded: {place}" if place else "no record of it on twins of this kind"
-        named = tuple(about(one, sample, t, loaded, name, told) for one, t in zip(made, targets, strict=True))
-        methods.append(Method(name, named, told, note, perf_counter() - began))
+        record = f"recorded: {place}" if place else "no record of it on twins of this kind"
+        named = tuple(about(one, sample, t, loaded, name, record) for one, t in zip(made, targets, strict=True))
+        methods.append(Method(name, named, record, note, perf_counter() - began))
     spoken = tuple(Spoken(str(t), p) for t, p in zip(targets, probabilities, strict=True))
     tokens = _tokens(loaded, sample, answer)
     verdicts: tuple[str, ...] = ()
@@ -162,9 +162,9 @@ def _fitted(name: str, session: Session, rare: bool, budget: float | None, per_p
         changes |= _less(usual, max(1, int(budget / max(per_pass, 1e-6))), count, words)
     if not changes:
         return usual, ""
-    told = ", ".join(f"{key} {_said(value)}" for key, value in changes.items())
+    changed = ", ".join(f"{key} {_said(value)}" for key, value in changes.items())
     why = f" to stay near {budget:g} s" if budget is not None else ""
-    return build("explainer", name, changes), f"run with {told}{why}"
+    return build("explainer", name, changes), f"run with {changed}{why}"
 
 
 def _less(usual: Any, passes: int, count: int, words: int) -> Mapping[str, Any]:
