@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace as Namespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
 from PIL import Image
 
 import karat
-from karat.engine.explain import explainers_for
+from karat.engine.explain import explainers_for, gives_pairs, pairs_for
 from karat.engine.explain_input import pixels_of
 from karat.engine.recommended import places, recommended
 from karat.kernel.attribution_picture import Attributions
 from karat.kernel.card import CAPABILITIES
 from karat.kernel.errors import BadInput, CapabilityMissing
 from karat.kernel.registry import find
+from karat.kernel.roles import Model
 from karat.models.blackbox import blackbox
 
 PICTURE = np.full((32, 32, 3), 250, np.uint8)
@@ -120,6 +122,17 @@ def test_several_images_and_explainers_are_a_grid() -> None:
     alone = karat.explain(model(), dark)
     np.testing.assert_allclose(made[2].visual, alone.visual)
     assert isinstance(karat.explain(model(), [PICTURE]), Attributions)  # a list of one is a list
+
+
+def test_pairs_without_a_name_are_of_an_explainer_that_the_model_can_serve() -> None:
+    asked_only = pairs_for(model(text=True))
+    assert not find("explainer", asked_only).card.needs - {"scores", "text"}
+    assert "pairs" in find("explainer", asked_only).card.gives
+    opened = Namespace(name="open", capabilities=frozenset({"scores", "text", "gradients", "autoregressive"}))
+    recorded = {name: place.value for name, place in places("gridvlm").items() if name in gives_pairs()}
+    assert pairs_for(cast(Model, opened)) == max(recorded, key=recorded.__getitem__)
+    with pytest.raises(BadInput, match="reads none: show the cells"):
+        pairs_for(model())
 
 
 def test_against_another_answer() -> None:

@@ -189,6 +189,11 @@ def test_weights_that_workers_share_are_counted_once() -> None:
     assert not both.fits(1, [0, 0, 1, 1])
     assert both.workers == 2  # 11.2 GB hold 5 twice
     assert not need(Mapped(device="cuda", gigabytes=40)).shared  # a GPU has a copy of its own
+    crowded = placed(NONE, Mapped(device="cpu", gigabytes=60))  # beyond 80 %
+    assert crowded.says == (
+        "1 worker on 16 cores: 60.0 GB of weights leave no room for more in the 64.0 GB free (toy-a)",
+    )
+    assert not crowded.fits(0, [0])
     with pytest.raises(BadInput, match=r"70\.0 GB, and 64\.0 GB of memory are free"):
         placed(NONE, Mapped(device="cpu", gigabytes=70))
 

@@ -211,6 +211,15 @@ def words_of(model: Model, spoken: str) -> list[TargetLike]:
     return [Target.whole(spoken), *(Target(spoken, span) for span in words)]
 
 
+def pairs_for(model: Model) -> str:
+    """The best recorded explainer of pairs that a model can serve; one without a record where none has one."""
+    able = [name for name in gives_pairs() if find("explainer", name).card.needs - {"scores"} <= model.capabilities]
+    if "text" not in model.capabilities or not able:
+        raise BadInput(f"pairs are of places with words, and {model.name!r} reads none: show the cells.")
+    places = {name: place_of(name, model.capabilities) for name in able}
+    return max(able, key=lambda name: -1.0 if (place := places[name]) is None else place.value)
+
+
 def gives_pairs() -> list[str]:
     """Explainers whose attributions have pairs of places and words."""
     from karat.kernel.registry import registered

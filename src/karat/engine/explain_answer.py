@@ -12,7 +12,15 @@ from typing import Any, Literal
 
 import numpy as np
 
-from karat.engine.explain import about, check_capabilities, explainers_for, gives_pairs, word_of, words_of
+from karat.engine.explain import (
+    about,
+    check_capabilities,
+    explainers_for,
+    gives_pairs,
+    pairs_for,
+    word_of,
+    words_of,
+)
 from karat.engine.explain_check import CHECK_PASSES, check_maps, shuffled_maps
 from karat.engine.explain_input import check_text, pixels_of, samples_of
 from karat.engine.recommended import WHY, place_of
@@ -78,7 +86,7 @@ def explain_answer(
         raise BadInput(f"explain_answer takes one image; got {len(samples)}. Lists go to karat.explain.")
     [sample] = samples
     check_text(loaded, sample)
-    names = explainers_for(loaded, explainer, 3)
+    names = [pairs_for(loaded)] if show == "pairs" and explainer is None else explainers_for(loaded, explainer, 3)
     if show == "pairs" and (without := [name for name in names if name not in gives_pairs()]):
         raise BadInput(f"{without[0]} gives no pairs of places and words; these do: {', '.join(gives_pairs())}.")
     for name in names:

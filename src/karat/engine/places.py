@@ -267,8 +267,9 @@ def _reason(
         beyond = free is not None and largest * count + shared > free
         held = f", whose weights take {gigabytes(largest * count + shared)} of the {gigabytes(free or 0)} free"
         return count, f"as --workers says{held if beyond else once}"
-    if free is not None and largest:
-        fit = int((OF_MEMORY * free - shared) // largest)
+    if free is not None:
+        spare = OF_MEMORY * free - shared
+        fit = int(spare // largest) if largest else count * (spare >= 0)
         if fit < 1 < count:
             return 1, (
                 f"on {inventory.cores} cores: {gigabytes(largest + shared)} of weights leave no room for more in the "
