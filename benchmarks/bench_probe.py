@@ -39,10 +39,10 @@ def resident() -> float:
         return int(file.read().split()[1]) * 4096 / 2**20
 
 
-def throughput(model: TorchModel, shown: list[Sample], targets: list[str], visual: Any, m: int, batch: int) -> None:
+def throughput(model: TorchModel, samples: list[Sample], targets: list[str], visual: Any, m: int, batch: int) -> None:
     """Coalitions through the evaluator against the same rows, ready made, through the model in batches."""
-    session = Session(model, shown, targets, batch_size=batch)
-    games = [session.game(i, visual=visual) for i in range(len(shown))]
+    session = Session(model, samples, targets, batch_size=batch)
+    games = [session.game(i, visual=visual) for i in range(len(samples))]
     masks = [np.random.default_rng(i).random((m, game.n)) < 0.5 for i, game in enumerate(games)]
     masks = [np.unique(keep, axis=0) for keep in masks]
     rows = []
@@ -58,9 +58,9 @@ def throughput(model: TorchModel, shown: list[Sample], targets: list[str], visua
             return np.concatenate([model.log_probability(*row).exp().numpy() for row in rows])
 
     def ours() -> np.ndarray:
-        fresh = Session(model, shown, targets, batch_size=batch)
-        asked = [(fresh.game(i, visual=visual), keep) for i, keep in enumerate(masks)]
-        return np.concatenate(fresh.evaluate(asked))
+        fresh = Session(model, samples, targets, batch_size=batch)
+        coalitions = [(fresh.game(i, visual=visual), keep) for i, keep in enumerate(masks)]
+        return np.concatenate(fresh.evaluate(coalitions))
 
     assert all(len(keep) % batch == 0 for keep in masks), "whole batches, so that both sides do the same rows"
     np.testing.assert_allclose(ours(), raw(), rtol=1e-3, atol=1e-6)
@@ -72,16 +72,16 @@ def throughput(model: TorchModel, shown: list[Sample], targets: list[str], visua
     print(f"  {model.name}: raw {1 / alone:.0f}/s, evaluator {1 / mine:.0f}/s: {alone / mine:.1%} (aim 90 %)")
 
 
-def text_only(model: Any, shown: list[Sample]) -> None:
+def text_only(model: Any, samples: list[Sample]) -> None:
     """512 texts under one image: with the image looked at once, and with it looked at every time."""
-    session = Session(model, shown, ["yes"] * len(shown))
+    session = Session(model, samples, ["yes"] * len(samples))
     game = session.game(0)
     keep = np.ones((512, game.n), dtype=bool)
     keep[:, game.n_visual :] = np.unpackbits(np.arange(512, dtype=">u2").view(np.uint8).reshape(-1, 2), axis=1)[:, 6:]
     keep = np.unique(keep, axis=0)
 
     def ours() -> np.ndarray:
-        return Session(model, shown, ["yes"] * len(shown)).game(0).value(keep)
+        return Session(model, samples, ["yes"] * len(samples)).game(0).value(keep)
 
     def looking_again() -> np.ndarray:
         mixed = session.masked_inputs(game)
@@ -93,7 +93,7 @@ def text_only(model: Any, shown: list[Sample]) -> None:
         return np.concatenate(out)
 
     np.testing.assert_allclose(ours(), looking_again(), rtol=1e-3, atol=1e-7)
-    inputs = model.encode(shown[:1] * 64)
+    inputs = model.encode(samples[:1] * 64)
 
     def tower() -> object:
         with torch.no_grad():
@@ -110,9 +110,9 @@ def text_only(model: Any, shown: list[Sample]) -> None:
     compared(what, peer, reused, again, "values within 1e-3", "≥ 1.5")
 
 
-def trajectory(model: Any, shown: list[Sample]) -> None:
+def trajectory(model: Any, samples: list[Sample]) -> None:
     """Passes of F_syn with 11 steps, for three explainers on one sample."""
-    session = Session(model, shown, ["yes"] * len(shown))
+    session = Session(model, samples, ["yes"] * len(samples))
     game = session.game(0)
     made = []
     for seed in range(3):

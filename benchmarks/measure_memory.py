@@ -120,13 +120,13 @@ def main() -> None:
             for kind, checkpointed in [*((kind, False) for kind in KINDS), ("gradients", True)]:
                 if (size, tokens, kind, checkpointed) in known:
                     continue
-                asked = [sys.executable, __file__, "--one", size, str(tokens), kind, str(int(checkpointed))]
-                told = subprocess.run(asked, capture_output=True, text=True, env=environment)
-                if told.returncode:
-                    print(size, tokens, kind, told.stderr[-300:], file=sys.stderr)
+                command = [sys.executable, __file__, "--one", size, str(tokens), kind, str(int(checkpointed))]
+                process = subprocess.run(command, capture_output=True, text=True, env=environment)
+                if process.returncode:
+                    print(size, tokens, kind, process.stderr[-300:], file=sys.stderr)
                     continue
                 row = {"size": size, "tokens": tokens, "kind": kind, "checkpointed": checkpointed,
-                       **json.loads(told.stdout.splitlines()[-1])}  # fmt: skip
+                       **json.loads(process.stdout.splitlines()[-1])}  # fmt: skip
                 rows.append(row)
                 given.out.write_text(json.dumps(rows, indent=1) + "\n")
                 expected = foretold(size, tokens, kind, checkpointed, row["count"])

@@ -13,7 +13,7 @@ from PIL import Image
 
 from karat.cli.check import check
 from karat.engine import check as checking
-from karat.engine.check import check_model, grid_picture, missing, read_image
+from karat.engine.check import check_model, grid_picture, missing
 from karat.kernel.errors import BadInput, KaratError
 
 
@@ -80,8 +80,8 @@ def test_what_is_wrong_is_one_line(folder: Path, picture: Path, tmp_path: Path) 
         (lambda: check(model=str(folder), image=picture, settings=["dtype"]), "--set takes key=value"),
         (lambda: check_model(str(folder), picture, ""), "reads a question: give one"),
         (lambda: check_model(str(folder), picture, None), "reads a question: give one"),
-        (lambda: read_image(torn), "is not an image that can be read"),
-        (lambda: read_image(tmp_path / "none.png"), "no image at"),
+        (lambda: check_model(str(folder), torn, "Is it?"), "cannot be read as an image"),
+        (lambda: check_model(str(folder), tmp_path / "none.png", "Is it?"), "there is no such file"),
         (lambda: check_model("grdprog.pure", picture, "Is it?"), "Did you mean"),
     ):
         with pytest.raises(KaratError, match=says) as caught:
@@ -104,5 +104,6 @@ def test_what_is_missing_is_said_before_loading(folder: Path, tmp_path: Path, mo
     monkeypatch.setattr(checking, "free_bytes", lambda: 1000)
     [said] = missing(str(folder))
     assert "GB are free: use --set dtype=bfloat16" in said
+    assert missing(str(folder), device="cuda") == []  # what it advises is not refused in its turn
     with pytest.raises(BadInput, match="GB are free"):
         check_model(str(folder), np.zeros((9, 9, 3), np.uint8), "Is it?")

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace as Namespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
 from PIL import Image
 
 import karat
-from karat.engine.explain import explainers_for
+from karat.engine.explain import explainers_for, gives_pairs, pairs_for
+from karat.engine.explain_input import pixels_of
 from karat.engine.recommended import places, recommended
 from karat.kernel.attribution_picture import Attributions
 from karat.kernel.card import CAPABILITIES
 from karat.kernel.errors import BadInput, CapabilityMissing
 from karat.kernel.registry import find
+from karat.kernel.roles import Model
 from karat.models.blackbox import blackbox
 
 PICTURE = np.full((32, 32, 3), 250, np.uint8)
@@ -71,11 +74,41 @@ def test_images_of_every_kind(kind: str, tmp_path: Path) -> None:
         "grey": PICTURE[..., 0],
         "floats": PICTURE / 255,
         "tensor": torch.from_numpy(PICTURE).permute(2, 0, 1).float() / 255,
-        "rgba": np.concatenate([PICTURE, PICTURE[..., :1]], -1),
+        "rgba": np.concatenate([PICTURE, np.full_like(PICTURE[..., :1], 255)], -1),
     }[kind]
     attribution = karat.explain(model(), given, explainer="perturbation/occlusion", cells=4)
     assert attribution.of is not None
     assert (attribution.of.sample.image == PICTURE).all()
+
+
+def test_files_are_read_as_a_viewer_shows_them(tmp_path: Path) -> None:
+    """Turned as EXIF says, sixteen bits brought to eight, on white where transparent, an animation's first frame."""
+    rng = np.random.default_rng(0)
+    grey = rng.integers(0, 256, (6, 9), dtype=np.uint8)
+    sixteen = tmp_path / "sixteen.png"
+    Image.fromarray(grey.astype(np.uint16) * 257).save(sixteen)
+    np.testing.assert_array_equal(pixels_of(sixteen), grey[..., None].repeat(3, -1))
+
+    colours = rng.integers(0, 256, (6, 9, 3), dtype=np.uint8)
+    turned = tmp_path / "turned.png"
+    exif = Image.Exif()
+    exif[0x0112] = 6  # the camera was held upright
+    Image.fromarray(colours).save(turned, exif=exif)
+    np.testing.assert_array_equal(pixels_of(turned), np.rot90(colours, -1))
+    np.testing.assert_array_equal(pixels_of(Image.open(turned)), pixels_of(turned))
+
+    opacity = np.zeros((6, 9, 1), np.uint8)
+    opacity[:, :4] = 255
+    see_through = np.concatenate([colours, opacity], -1)
+    Image.fromarray(see_through).save(tmp_path / "alpha.png")
+    for given in (tmp_path / "alpha.png", see_through, see_through / 255):
+        read = pixels_of(given)
+        np.testing.assert_array_equal(read[:, :4], colours[:, :4])
+        assert (read[:, 4:] == 255).all()
+
+    frames = [Image.fromarray(np.full((6, 9), shade, np.uint8)) for shade in (40, 200)]
+    frames[0].save(tmp_path / "moving.gif", save_all=True, append_images=frames[1:])
+    assert (pixels_of(tmp_path / "moving.gif") == 40).all()
 
 
 def test_several_images_and_explainers_are_a_grid() -> None:
@@ -89,6 +122,17 @@ def test_several_images_and_explainers_are_a_grid() -> None:
     alone = karat.explain(model(), dark)
     np.testing.assert_allclose(made[2].visual, alone.visual)
     assert isinstance(karat.explain(model(), [PICTURE]), Attributions)  # a list of one is a list
+
+
+def test_pairs_without_a_name_are_of_an_explainer_that_the_model_can_serve() -> None:
+    asked_only = pairs_for(model(text=True))
+    assert not find("explainer", asked_only).card.needs - {"scores", "text"}
+    assert "pairs" in find("explainer", asked_only).card.gives
+    opened = Namespace(name="open", capabilities=frozenset({"scores", "text", "gradients", "autoregressive"}))
+    recorded = {name: place.value for name, place in places("gridvlm").items() if name in gives_pairs()}
+    assert pairs_for(cast(Model, opened)) == max(recorded, key=recorded.__getitem__)
+    with pytest.raises(BadInput, match="reads none: show the cells"):
+        pairs_for(model())
 
 
 def test_against_another_answer() -> None:

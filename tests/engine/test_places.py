@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import yaml
 from karat.cli.run import run as run_verb
 from karat.engine.executors.ray_driver import Driver
 from karat.engine.executors.ray_resources import resources, shares, weights_on_gpus
+from karat.engine.footprint import rooms
 from karat.engine.inventory import Gpu, Inventory, named_gpus
 from karat.engine.places import Kind, Placement, Room, accelerated, need, place
 from karat.engine.plan import plan
@@ -75,8 +77,12 @@ def test_a_worker_sees_its_own_gpus_only(
         (NONE, {"device": "cpu", "gigabytes": 14.0}, {}, 3,
          "3 workers on 16 cores: 80 % of the 64.0 GB free hold the 14.0 GB of weights 3 times (toy-a)"),
         (NONE, {"device": "cpu", "gigabytes": 60.0}, {}, 1,
-         "1 worker on 16 cores: 80 % of the 64.0 GB free hold the 60.0 GB of weights 1 times (toy-a)"),
-        (NONE, {"device": "cpu", "gigabytes": 14.0}, {"workers": 8}, 8, "8 workers as --workers says (toy-a)"),
+         "1 worker on 16 cores: 60.0 GB of weights leave no room for more in the 64.0 GB free (toy-a)"),
+        (NONE, {"device": "cpu", "gigabytes": 40.0}, {}, 1,
+         "1 worker on 16 cores: 80 % of the 64.0 GB free hold the 40.0 GB of weights once (toy-a)"),
+        (NONE, {"device": "cpu", "gigabytes": 14.0}, {"workers": 4}, 4, "4 workers as --workers says (toy-a)"),
+        (NONE, {"device": "cpu", "gigabytes": 14.0}, {"workers": 8}, 8,
+         "8 workers as --workers says, whose weights take 112.0 GB of the 64.0 GB free (toy-a)"),
     ],
 )  # fmt: skip
 def test_how_many_workers_and_why(
@@ -102,6 +108,12 @@ def test_how_many_workers_and_why(
         (TWO, {"gigabytes": 10.0}, {"per_device": 4}, "--per-device 4 puts 4 workers of 10.0 GB .* at most 2 fit"),
         (TWO, {"gigabytes": 10.0, "gpus": 0.25}, {}, "gpus: 0.25 puts 4 workers of 10.0 GB .* at most 2 fit"),
         (NONE, {"device": "cpu", "gigabytes": 70.0}, {}, "take 70.0 GB, and 64.0 GB of memory are free: use dtype"),
+        (
+            Inventory(8, 16 * GB, mps=True),
+            {"device": "mps", "gigabytes": 30.0},
+            {},
+            "take 30.0 GB, and 16.0 GB of memory",
+        ),
         (NONE, {"device": "cpu"}, {"per_device": 2}, "--per-device 2 is of GPUs"),
     ],
 )
@@ -152,6 +164,38 @@ def test_models_of_two_sizes_share_memory_by_their_weights() -> None:
     assert both.fits(1, [0, 1, 1, 1]) is True
     assert both.fits(1, [0, 1, 1, 1, 1]) is False
     assert placed(NONE, large, small, workers=9).fits(0, [0, 0, 0])  # who says how many knows
+
+
+@dataclass(frozen=True)
+class Mapped(toys.OnGpu):
+    """Its weights are read from the pages of a file, once for all workers."""
+
+    def shares_weights(self) -> bool:
+        return True
+
+
+def test_weights_that_workers_share_are_counted_once() -> None:
+    mapped = Mapped(device="cpu", gigabytes=40)
+    chosen = placed(NONE, mapped)
+    assert (chosen.workers, chosen.says) == (
+        16,
+        ("16 workers on 16 cores, one each; they share 40.0 GB of weights (toy-a)",),
+    )
+    assert chosen.fits(0, [0] * 15)
+    assert rooms(chosen)[0] == pytest.approx((40 + (0.8 * 64 - 40) / 16) * GB)  # its part of what the weights leave
+    private = toys.OnGpu("p", device="cpu", gigabytes=5)
+    both = placed(NONE, mapped, private)  # 51.2 GB for all
+    assert both.fits(1, [0, 0, 1])
+    assert not both.fits(1, [0, 0, 1, 1])
+    assert both.workers == 2  # 11.2 GB hold 5 twice
+    assert not need(Mapped(device="cuda", gigabytes=40)).shared  # a GPU has a copy of its own
+    crowded = placed(NONE, Mapped(device="cpu", gigabytes=60))  # beyond 80 %
+    assert crowded.says == (
+        "1 worker on 16 cores: 60.0 GB of weights leave no room for more in the 64.0 GB free (toy-a)",
+    )
+    assert not crowded.fits(0, [0])
+    with pytest.raises(BadInput, match=r"70\.0 GB, and 64\.0 GB of memory are free"):
+        placed(NONE, Mapped(device="cpu", gigabytes=70))
 
 
 def test_gpus_are_looked_for_only_where_a_model_wants_one() -> None:
@@ -268,6 +312,7 @@ def test_ray_holds_what_the_same_fields_say() -> None:
     assert resources(toys.OnGpu(), per_device=4) == {"CPU": 1.0, "GPU": 0.25}
     assert resources(toys.OnGpu(device="cpu", gigabytes=14)) == {"CPU": 1.0, "memory": 14.0 * GB}
     assert resources(toys.OnGpu(device="cpu", gigabytes=0.1)) == {"CPU": 1.0}
+    assert resources(Mapped(device="cpu", gigabytes=14)) == {"CPU": 1.0}  # the actors of a node hold them once
     with pytest.raises(BadInput, match="nobody knows which GPU cuda:1 is"):
         resources(toys.OnGpu(device="cuda:1"))
     assert weights_on_gpus(toys.OnGpu(gigabytes=10, gpus=0.5)) == 20 * GB  # two of them on one

@@ -11,7 +11,9 @@ import yaml
 from karat.cli.run import run as run_verb
 from karat.engine.plan import plan
 from karat.engine.precision import cautions_of, precision_cautions
+from karat.explainers.precision import lost_agreement
 from karat.kernel.card import Card
+from karat.kernel.registry import build
 from karat.kernel.spec import Spec
 from karat.models import recipe
 from karat.report.cautions import cautions
@@ -42,9 +44,18 @@ def test_what_nobody_measured_is_said() -> None:
     class Own:
         card = Card("own/map", "mine", "explainer", needs=frozenset({"gradients"}))
 
-    [text] = cautions_of(recipe("vlm", path=str(TWIN), quantised="8bit"), [Own()])
+    text, _ = cautions_of(recipe("vlm", path=str(TWIN), quantised="8bit"), [Own()])
     assert "own/map" in text
     assert "8bit" in text
+
+
+def test_quantised_weights_are_never_met_with_silence() -> None:
+    """The record is of rounded weights on a CPU: even an explainer that stays what it is there has a caution."""
+    stays = build("explainer", "attention/rollout", {})
+    assert lost_agreement("attention/rollout", "8bit") is None
+    [text] = cautions_of(recipe("vlm", path=str(TWIN), quantised="8bit"), [stays])
+    assert "which want a GPU, were not" in text
+    assert cautions_of(recipe("vlm", path=str(TWIN), dtype="float16"), [stays]) == []
 
 
 def test_it_is_in_the_dry_run_in_the_events_and_on_the_page(

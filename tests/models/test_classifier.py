@@ -13,6 +13,7 @@ from torch import nn
 
 from karat.kernel.errors import BadInput, UnknownName
 from karat.kernel.sample import Sample
+from karat.models import load_model
 from karat.models.classifier import classifier
 from karat.models.classifier_recipe import ClassifierRecipe
 from karat.models.preprocessing import Preprocessing
@@ -190,3 +191,15 @@ def test_transformers_classifier_from_a_directory(tmp_path: Path) -> None:
         expected = module(shown).logits.softmax(-1)[:, 1]
     np.testing.assert_allclose(model.score(samples(), ["dog"] * 3), expected, rtol=1e-5)
     assert "not on this machine yet" in ClassifierRecipe("transformers:nobody/nothing").sees()
+
+
+@pytest.mark.parametrize("name", ["timm:resnet18", "torchvision:resnet18"])
+def test_weights_that_cannot_be_fetched_are_one_line(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def offline(*_: object, **__: object) -> None:
+        raise OSError("We couldn't connect to\n the hub.")
+
+    monkeypatch.setattr(timm, "create_model", offline)
+    monkeypatch.setattr(torch.hub, "load_state_dict_from_url", offline)
+    with pytest.raises(BadInput, match=r"cannot be fetched: We couldn't connect to the hub\. Load it once") as caught:
+        load_model(name)
+    assert "\n" not in str(caught.value)

@@ -148,10 +148,10 @@ def _try_laws(model: Model, sample: Sample, answer: str) -> None:
 
     if not isinstance(model, VLM | DiscoveredVLM):
         raise BadInput(f"--laws are of vision-language models; {model.name!r} is none.")
-    found = vlm_laws(model, [sample], [answer])
-    print_table(["law", "found"], [[law.name, law.found] for law in found])
-    if broken := [law for law in found if not law.holds]:
-        raise BadInput(f"{len(broken)} of {len(found)} laws do not hold for {model.name!r}: do not trust its numbers.")
+    results = vlm_laws(model, [sample], [answer])
+    print_table(["law", "found"], [[law.name, law.found] for law in results])
+    if broken := [law for law in results if not law.holds]:
+        raise BadInput(f"{len(broken)} of {len(results)} laws do not hold for {model.name!r}: trust no number of it.")
 
 
 def _show(model: Model, sample: Sample, checked: Checked, picture: Path, places: str, sees: str | None) -> None:

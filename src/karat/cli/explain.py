@@ -26,7 +26,7 @@ class Show(StrEnum):
 
 
 def explain(
-    image: Annotated[Path, typer.Argument(help="The image: PNG, JPEG, WebP, BMP or TIFF.")],
+    image: Annotated[Path, typer.Argument(help="The image: PNG, JPEG, WebP, GIF (its first frame), BMP or TIFF.")],
     text: Annotated[str | None, typer.Argument(help="The question, for models that read one.")] = None,
     model: Annotated[
         str,
@@ -107,8 +107,8 @@ def write(made: Explanation, out: Path) -> None:
 
 
 def _print(made: Explanation) -> None:
-    said = "made to say" if made.forced else "says"
-    typer.echo(f"{made.model} {said}: {made.answer}")
+    verb = "made to say" if made.forced else "says"
+    typer.echo(f"{made.model} {verb}: {made.answer}")
     print_table(["token", "probability"], [[each.text, f"{each.probability:.3g}"] for each in made.tokens])
     rows = []
     for method in made.methods:

@@ -17,22 +17,22 @@ def status(
     """Show how far a run is, which cells are missing and which reasons rows failed for."""
     from karat.engine.status import status as look
 
-    seen = look(run or run_path(None))
+    state = look(run or run_path(None))
     rows = [
-        ["run", str(seen.path)],
-        ["cells done", f"{seen.cells_done} of {seen.cells}"],
-        ["missing cells", ", ".join(seen.missing[:5]) + (" ..." if len(seen.missing) > 5 else "") or "none"],
-        ["rows", f"{seen.rows:,}"],
-        ["failures", f"{seen.failures:,}"],
-        ["not applicable", f"{seen.not_applicable:,}"],
-        ["being written", f"by {seen.writer}" if seen.writer else "no"],
-        ["damaged shards", ", ".join(seen.damaged) or "none"],
-        ["last event", seen.last_event or "-"],
+        ["run", str(state.path)],
+        ["cells done", f"{state.cells_done} of {state.cells}"],
+        ["missing cells", ", ".join(state.missing[:5]) + (" ..." if len(state.missing) > 5 else "") or "none"],
+        ["rows", f"{state.rows:,}"],
+        ["failures", f"{state.failures:,}"],
+        ["not applicable", f"{state.not_applicable:,}"],
+        ["being written", f"by {state.writer}" if state.writer else "no"],
+        ["damaged shards", ", ".join(state.damaged) or "none"],
+        ["last event", state.last_event or "-"],
     ]
     print_table(["what", "state"], rows)
-    if seen.reasons:
+    if state.reasons:
         print_table(
             ["rows", "reason"],
-            [[f"{count:,}", reason] for reason, count in seen.reasons],
+            [[f"{count:,}", reason] for reason, count in state.reasons],
             title="why rows have no value",
         )

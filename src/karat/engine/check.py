@@ -10,8 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from karat.engine.explain_input import pixels_of
 from karat.engine.footprint import Footprint, Subject, footprints
 from karat.engine.inventory import free_bytes
+from karat.engine.places import gigabytes
 from karat.kernel.errors import BadInput, CapabilityMissing, KaratError
 from karat.kernel.registry import registered
 from karat.kernel.roles import Model, ModelRecipe
@@ -51,10 +53,10 @@ def check_model(
 
     `answer` is what the costs are measured on; by default the model's own.
     """
-    for problem in missing(source, parameters.get("dtype", "float32")):
+    for problem in missing(source, **{name: parameters[name] for name in ("dtype", "device") if name in parameters}):
         raise BadInput(problem)
     model = load_model(source, **parameters)
-    sample = Sample("check", read_image(image) if isinstance(image, str | Path) else image, text)
+    sample = Sample("check", pixels_of(image), text)
     if "text" in model.capabilities and not sample.words:
         raise BadInput(f"{model.name!r} reads a question: give one, e.g. --text 'Is there a cup?'")
     session = Session(model, [sample], None if answer is None else [answer])
@@ -68,7 +70,7 @@ def check_model(
 def foretold(recipe: ModelRecipe, image: str | Path | Image, text: str | None, room: float | None) -> list[Footprint]:
     """The memory of every registered explainer that the model can serve, one sample at a time, in `room` bytes; nothing
     where its configuration is not known. Raises where not even asking fits. Nothing is loaded."""
-    sample = Sample("check", read_image(image) if isinstance(image, str | Path) else image, text)
+    sample = Sample("check", pixels_of(image), text)
     subject = Subject.of(recipe, sample, rows=1)
     if subject is None:
         return []
@@ -80,8 +82,9 @@ def foretold(recipe: ModelRecipe, image: str | Path | Image, text: str | None, r
     return sizes
 
 
-def missing(source: str, dtype: DType = "float32") -> list[str]:
-    """What a directory lacks, or this machine: one sentence each. Nothing is loaded."""
+def missing(source: str, dtype: DType = "float32", device: str = "cpu") -> list[str]:
+    """What a directory lacks, or this machine where the model is to run on its CPU: one sentence each. Nothing is
+    loaded."""
     folder = Path(source)
     if not folder.is_dir():
         return []
@@ -99,25 +102,12 @@ def missing(source: str, dtype: DType = "float32") -> list[str]:
         )
         return [f"{source} has {why} *.safetensors with `hf download ID --local-dir {source}`."]
     needed, free = _SPARE * (weights_bytes(source, None, dtype) or 0), free_bytes()
-    if free is not None and needed > free:
+    if device == "cpu" and free is not None and needed > free:
         return [
-            f"{source} needs about {needed / 2**30:.1f} GB in {dtype}, {free / 2**30:.1f} GB are free: use "
-            "--set dtype=bfloat16, --set device=auto, or --set quantised=4bit on a GPU."
+            f"{source} needs about {gigabytes(needed)} in {dtype}, {gigabytes(free)} are free: use --set "
+            "dtype=bfloat16 or, on GPUs, --set device=auto, with --set quantised=4bit where that is still too much."
         ]
     return []
-
-
-def read_image(path: str | Path) -> Image:
-    """An image file as (H, W, 3) uint8."""
-    from PIL import Image as Pillow
-
-    try:
-        with Pillow.open(path) as opened:
-            return np.array(opened.convert("RGB"))
-    except FileNotFoundError:
-        raise BadInput(f"no image at {path}.") from None
-    except (OSError, ValueError, SyntaxError, Pillow.DecompressionBombError) as error:
-        raise BadInput(f"{path} is not an image that can be read: {' '.join(str(error).split())}") from None
 
 
 def grid_picture(image: Image, checked: Checked) -> Image:

@@ -51,14 +51,14 @@ class Care:
 
     def after(self, step: Step, reason: str) -> Care:
         """The care to take once a step has killed its process too often."""
-        said = f"{reason}, each of {TRIES} times this sample was tried alone"
+        cause = f"{reason}, each of {TRIES} times this sample was tried alone"
         if step.what == "read":
             if step.stop - step.start > 1:
                 return replace(self, read_alone=True)
-            return replace(self, unreadable={**self.unreadable, step.start: said})
+            return replace(self, unreadable={**self.unreadable, step.start: cause})
         if step.stop - step.start > 1:
             return replace(self, alone=self.alone | {step.start})
-        return replace(self, fatal={**self.fatal, step.start: said})
+        return replace(self, fatal={**self.fatal, step.start: cause})
 
 
 @dataclass(frozen=True)

@@ -137,9 +137,9 @@ def explain(
 
     keys = [loaded.batch_key(s) if isinstance(loaded, SizesBatches) else s.size for s in samples]
     rows = in_parts(keys, some)
-    found = Attributions(one for row in rows for one in row)
+    attributions = Attributions(one for row in rows for one in row)
     alone = not is_many(image) and (explainer is None or isinstance(explainer, str))
-    return found[0] if alone else found
+    return attributions[0] if alone else attributions
 
 
 def explainers_for(model: Model, explainer: str | Sequence[str] | None, count: int = 1) -> list[str]:
@@ -209,6 +209,15 @@ def words_of(model: Model, spoken: str) -> list[TargetLike]:
     if len(words) < 2:
         return [spoken]
     return [Target.whole(spoken), *(Target(spoken, span) for span in words)]
+
+
+def pairs_for(model: Model) -> str:
+    """The best recorded explainer of pairs that a model can serve; one without a record where none has one."""
+    able = [name for name in gives_pairs() if find("explainer", name).card.needs - {"scores"} <= model.capabilities]
+    if "text" not in model.capabilities or not able:
+        raise BadInput(f"pairs are of places with words, and {model.name!r} reads none: show the cells.")
+    places = {name: place_of(name, model.capabilities) for name in able}
+    return max(able, key=lambda name: -1.0 if (place := places[name]) is None else place.value)
 
 
 def gives_pairs() -> list[str]:

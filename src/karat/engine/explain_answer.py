@@ -12,7 +12,15 @@ from typing import Any, Literal
 
 import numpy as np
 
-from karat.engine.explain import about, check_capabilities, explainers_for, gives_pairs, word_of, words_of
+from karat.engine.explain import (
+    about,
+    check_capabilities,
+    explainers_for,
+    gives_pairs,
+    pairs_for,
+    word_of,
+    words_of,
+)
 from karat.engine.explain_check import CHECK_PASSES, check_maps, shuffled_maps
 from karat.engine.explain_input import check_text, pixels_of, samples_of
 from karat.engine.recommended import WHY, place_of
@@ -78,7 +86,7 @@ def explain_answer(
         raise BadInput(f"explain_answer takes one image; got {len(samples)}. Lists go to karat.explain.")
     [sample] = samples
     check_text(loaded, sample)
-    names = explainers_for(loaded, explainer, 3)
+    names = [pairs_for(loaded)] if show == "pairs" and explainer is None else explainers_for(loaded, explainer, 3)
     if show == "pairs" and (without := [name for name in names if name not in gives_pairs()]):
         raise BadInput(f"{without[0]} gives no pairs of places and words; these do: {', '.join(gives_pairs())}.")
     for name in names:
@@ -109,9 +117,9 @@ def explain_answer(
         began = perf_counter()
         made = [_only(one, show, name) for one in method(session)]
         place = place_of(name, loaded.capabilities)
-        told = f"recorded: {place}" if place else "no record of it on twins of this kind"
-        named = tuple(about(one, sample, t, loaded, name, told) for one, t in zip(made, targets, strict=True))
-        methods.append(Method(name, named, told, note, perf_counter() - began))
+        record = f"recorded: {place}" if place else "no record of it on twins of this kind"
+        named = tuple(about(one, sample, t, loaded, name, record) for one, t in zip(made, targets, strict=True))
+        methods.append(Method(name, named, record, note, perf_counter() - began))
     spoken = tuple(Spoken(str(t), p) for t, p in zip(targets, probabilities, strict=True))
     tokens = _tokens(loaded, sample, answer)
     verdicts: tuple[str, ...] = ()
@@ -162,9 +170,9 @@ def _fitted(name: str, session: Session, rare: bool, budget: float | None, per_p
         changes |= _less(usual, max(1, int(budget / max(per_pass, 1e-6))), count, words)
     if not changes:
         return usual, ""
-    told = ", ".join(f"{key} {_said(value)}" for key, value in changes.items())
+    changed = ", ".join(f"{key} {_said(value)}" for key, value in changes.items())
     why = f" to stay near {budget:g} s" if budget is not None else ""
-    return build("explainer", name, changes), f"run with {told}{why}"
+    return build("explainer", name, changes), f"run with {changed}{why}"
 
 
 def _less(usual: Any, passes: int, count: int, words: int) -> Mapping[str, Any]:

@@ -40,7 +40,7 @@ def pixels_of(image: Any) -> Image:
     if isinstance(image, str | Path):
         return _read(Path(image))
     if hasattr(image, "convert") and hasattr(image, "size"):  # a picture of Pillow, without importing it
-        return np.array(image.convert("RGB"))
+        return _rgb(image)
     if not _is_array(image):
         raise BadInput(f"an image is a path, a picture of Pillow, an array or a tensor; got {type(image).__name__}.")
     return _from_array(image)
@@ -73,7 +73,7 @@ def _sample(image: Any, text: str | None, number: int) -> Sample:
 
 def _read(path: Path) -> Image:
     from PIL import Image as Pillow
-    from PIL import ImageOps, UnidentifiedImageError
+    from PIL import UnidentifiedImageError
 
     if not path.is_file():
         near = sorted(p.name for p in path.parent.glob("*") if p.suffix.lower() in (".png", ".jpg", ".jpeg", ".webp"))
@@ -89,9 +89,28 @@ def _read(path: Path) -> Image:
                         f"{path} has {width * height / 1e6:,.0f} million pixels ({width} × {height}); at most "
                         f"{MOST_PIXELS // 10**6} million are read. Shrink it first: models see a few hundred a side."
                     )
-                return np.array(ImageOps.exif_transpose(opened).convert("RGB"))
+                return _rgb(opened)
     except (UnidentifiedImageError, OSError, SyntaxError, ValueError, Pillow.DecompressionBombError) as error:
-        raise BadInput(f"{path} cannot be read as an image: {error}. PNG, JPEG, WebP, BMP and TIFF can.") from None
+        raise BadInput(f"{path} cannot be read as an image: {error}. PNG, JPEG, WebP, GIF, BMP and TIFF can.") from None
+
+
+def _rgb(picture: Any) -> Image:
+    """As a viewer shows it: turned as its EXIF says, on white where it is transparent, sixteen bits brought to eight;
+    of an animation the first frame."""
+    from PIL import Image as Pillow
+    from PIL import ImageOps
+
+    upright = ImageOps.exif_transpose(picture)
+    if upright.mode.startswith(("I", "F")):  # Pillow would clip what is beyond 255
+        values = np.asarray(upright, dtype=np.float64)
+        highest = 65535.0 if upright.mode.startswith("I") and values.max(initial=0) > 255 else 255.0
+        if upright.mode == "F" and values.max(initial=0) <= 1:
+            highest = 1.0
+        return np.rint(np.clip(values / highest, 0, 1) * 255).astype(np.uint8)[..., None].repeat(3, -1)
+    if "A" in upright.getbands() or "transparency" in upright.info:
+        over = upright.convert("RGBA")
+        upright = Pillow.alpha_composite(Pillow.new("RGBA", over.size, "white"), over)
+    return np.array(upright.convert("RGB"))
 
 
 def _is_array(value: Any) -> bool:
@@ -99,7 +118,8 @@ def _is_array(value: Any) -> bool:
 
 
 def _from_array(image: Any) -> Image:
-    """Arrays are (H, W), (H, W, 3 or 4); tensors (3, H, W) too. Bytes, or numbers from 0 to 1."""
+    """Arrays are (H, W), (H, W, 3 or 4); tensors (3, H, W) too. Bytes, or numbers from 0 to 1. A fourth channel, of
+    opacity, shows white."""
     array: npt.NDArray[Any] = np.asarray(image.detach().cpu().numpy() if hasattr(image, "detach") else image)
     if array.ndim == 2:
         array = array[..., None].repeat(3, -1)
@@ -107,7 +127,6 @@ def _from_array(image: Any) -> Image:
         array = np.moveaxis(array, 0, -1)
     if array.ndim != 3 or array.shape[-1] not in (1, 3, 4) or 0 in array.shape:
         raise BadInput(f"an image array is (H, W), (H, W, 3) or (3, H, W); got shape {tuple(np.shape(image))}.")
-    array = array.repeat(3, -1) if array.shape[-1] == 1 else array[..., :3]
     if array.dtype == np.bool_:
         array = array.astype(np.float64)
     if np.issubdtype(array.dtype, np.floating):
@@ -117,10 +136,15 @@ def _from_array(image: Any) -> Image:
                 f"numbers of an image go from 0 to 1, bytes from 0 to 255; got {array.dtype} from {low:.3g} to "
                 f"{high:.3g}. Hand over the image before it is normalised."
             )
-        return np.rint(np.clip(array, 0, 1) * 255).astype(np.uint8)
-    if array.min() < 0 or array.max() > 255:
+        array = np.rint(np.clip(array, 0, 1) * 255)
+    elif array.min() < 0 or array.max() > 255:
         raise BadInput(f"bytes of an image go from 0 to 255; got {array.min()} to {array.max()}.")
-    return np.ascontiguousarray(array.astype(np.uint8))
+    array = array.astype(np.uint8)
+    if array.shape[-1] == 4:
+        from PIL import Image as Pillow
+
+        return _rgb(Pillow.fromarray(array, "RGBA"))
+    return np.ascontiguousarray(array.repeat(3, -1) if array.shape[-1] == 1 else array)
 
 
 def _short(text: str) -> str:

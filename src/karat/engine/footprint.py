@@ -140,7 +140,8 @@ def planned_footprints(planned: Plan, rooms: Mapping[int, float | None]) -> dict
 
 
 def rooms(placed: Placement) -> dict[int, float | None]:
-    """Bytes that one worker of each model has: its GPUs or its share of one; on a CPU its part of what is free."""
+    """Bytes that one worker of each model has: its GPUs or its share of one; on a CPU its part of what is free, and the
+    weights that all workers hold together."""
     held: dict[int, float | None] = {}
     for m, need in placed.needs.items():
         sizes = [gpu.memory for gpu in placed.inventory.gpus]
@@ -149,8 +150,8 @@ def rooms(placed: Placement) -> dict[int, float | None]:
             count = need.kind.gpus or len(sizes)
             held[m] = None if not known else min(known) * count
         else:
-            free = placed.inventory.memory
-            held[m] = None if free is None else OF_MEMORY * free / max(1, placed.workers)
+            free, once = placed.inventory.memory, (need.weights or 0) if need.shared else 0
+            held[m] = None if free is None else once + (OF_MEMORY * free - once) / max(1, placed.workers)
     return held
 
 

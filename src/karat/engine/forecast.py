@@ -30,10 +30,10 @@ def forecast(planned: Plan, jobs: Sequence[Job], where: str, workers: int | None
         return "none: everything is done"
     events, alike = [], []
     for store in (*([Store(tried)] if tried is not None else []), *_runs(where)):
-        told = [event for event in store.lines("events.jsonl") if isinstance(event, dict)]
-        events += told
+        stored = [event for event in store.lines("events.jsonl") if isinstance(event, dict)]
+        events += stored
         if _protocol(store) == planned.spec.plain()["protocol"]:  # another protocol's scores take another time
-            alike += told
+            alike += stored
     rates = measured_rates(planned, alike)
     works = estimate(jobs, rates, alike)
     if works is None:
@@ -43,11 +43,11 @@ def forecast(planned: Plan, jobs: Sequence[Job], where: str, workers: int | None
         return f"unknown: {why}. Time two samples with `karat check SPEC --try`, or run a part of it (--limit 8)"
     costs = measured_costs(events)
     here = min(max(workers, 1) if workers is not None else os.cpu_count() or 1, len(jobs))
-    said = [_say(simulate(works, n, costs), n) for n in dict.fromkeys([here, max(here, _MANY)])]
+    times = [_say(simulate(works, n, costs), n) for n in dict.fromkeys([here, max(here, _MANY)])]
     pairs = {(cell.model, cell.explainer) for job in jobs for cell in job.cells}
     timed = sum(rates.measured(*pair) for pair in pairs)
     guessed = "" if timed == len(pairs) else f" ({len(pairs) - timed} of {len(pairs)} pairs guessed)"
-    return "; ".join(said) + guessed
+    return "; ".join(times) + guessed
 
 
 def measured_rates(planned: Plan, events: Sequence[Mapping[str, Any]]) -> Rates:
@@ -101,12 +101,12 @@ def measured_costs(events: Sequence[Mapping[str, Any]]) -> Costs:
 
 def _loads(events: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     """Seconds that the weights of a model take, by model. Most jobs find them warm: those took next to nothing."""
-    found: dict[str, list[float]] = {}
+    loads: dict[str, list[float]] = {}
     for event in events:
         if _sound(event) and "load" in event["spent"]:
-            found.setdefault(event["model"], []).append(event["spent"]["load"])
-    cold = {model: max(times) / 10 for model, times in found.items()}
-    return {model: statistics.median(s for s in times if s >= cold[model]) for model, times in found.items()}
+            loads.setdefault(event["model"], []).append(event["spent"]["load"])
+    cold = {model: max(times) / 10 for model, times in loads.items()}
+    return {model: statistics.median(s for s in times if s >= cold[model]) for model, times in loads.items()}
 
 
 def _per_sample(events: Sequence[Mapping[str, Any]]) -> dict[str, float]:
@@ -149,6 +149,6 @@ def _protocol(store: Store) -> Any:
         return None
 
 
-def _say(seen: Forecast, workers: int) -> str:
+def _say(expected: Forecast, workers: int) -> str:
     plural = "s" if workers > 1 else ""
-    return f"about {duration(seen.seconds)} with {workers} worker{plural}, limited by {seen.bottleneck}"
+    return f"about {duration(expected.seconds)} with {workers} worker{plural}, limited by {expected.bottleneck}"

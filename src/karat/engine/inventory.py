@@ -46,7 +46,32 @@ class Inventory:
 
 
 def free_bytes() -> int | None:
-    """Memory that programs of this machine could still take; None where it does not say."""
+    """Memory that programs of this machine could still take, or of the container around them; None where it does not
+    say."""
+    return min((size for size in (_machine_bytes(), group_bytes()) if size is not None), default=None)
+
+
+def group_bytes(root: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")) -> int | None:
+    """What the control group of this process, and those above it, still let it take; None where nothing is limited.
+    Pages of files that nobody has used for a while can be had back at once."""
+    groups = own.read_text(encoding="utf-8").splitlines() if own.is_file() else []
+    path = next((line[3:].strip("/") for line in groups if line.startswith("0::")), "")
+    left = []
+    for folder in ((root / path), *(root / path).parents):
+        try:
+            limit = (folder / "memory.max").read_text(encoding="utf-8").strip()
+            if limit != "max":
+                counts = dict(line.split() for line in (folder / "memory.stat").read_text("utf-8").splitlines())
+                used = int((folder / "memory.current").read_text(encoding="utf-8"))
+                left.append(max(0, int(limit) - used + int(counts.get("inactive_file", 0))))
+        except (OSError, ValueError):  # the root has no limit of its own; other systems have no groups
+            pass
+        if folder == root:
+            break
+    return min(left, default=None)
+
+
+def _machine_bytes() -> int | None:
     listed = Path("/proc/meminfo")
     for line in listed.read_text(encoding="utf-8").splitlines() if listed.is_file() else []:
         if line.startswith("MemAvailable:"):
@@ -65,8 +90,8 @@ def _cores() -> int:
 def _accelerators(environment: Mapping[str, str], variable: str) -> tuple[tuple[Gpu, ...], bool]:
     """The GPUs that torch sees here, under the names by which a worker can be shown them; and whether there is mps."""
     try:
-        told = subprocess.run([sys.executable, "-c", _ASK_TORCH], capture_output=True, text=True, timeout=120)
-        answer = json.loads(told.stdout.splitlines()[-1])
+        process = subprocess.run([sys.executable, "-c", _ASK_TORCH], capture_output=True, text=True, timeout=120)
+        answer = json.loads(process.stdout.splitlines()[-1])
     except (OSError, subprocess.TimeoutExpired, ValueError, IndexError):  # no torch, or one that does not start
         return (), False
     return named_gpus(answer["gpus"], environment.get(variable)), bool(answer["mps"])

@@ -13,10 +13,19 @@ from dataclasses import dataclass, field
 from karat.engine.inventory import Gpu, Inventory
 from karat.kernel.errors import BadInput
 from karat.kernel.registry import label
-from karat.kernel.roles import HoldsResources, ModelRecipe, RunsOnDevice, SpreadsOverGpus, Weighs, plays
+from karat.kernel.roles import (
+    HoldsResources,
+    ModelRecipe,
+    RunsOnDevice,
+    SharesWeights,
+    SpreadsOverGpus,
+    Weighs,
+    plays,
+)
 
 OF_MEMORY = 0.8  # the share of what is free that the weights of all CPU workers may take together
 _ALL = 0.0  # of `Kind.gpus`: as many as there are
+_WORTH_A_WORD = 2**28  # bytes of shared weights
 _TINY = 1e-6  # a fifth goes five times into one, which floats do not quite see
 
 
@@ -35,10 +44,12 @@ class Kind:
 
 @dataclass(frozen=True)
 class Need:
-    """What one worker of a model holds, and the bytes of its weights where they are known before it is loaded."""
+    """What one worker of a model holds, and the bytes of its weights where they are known before it is loaded; `shared`
+    where all workers of a machine hold them once, together."""
 
     kind: Kind
     weights: int | None = None
+    shared: bool = False
 
 
 @dataclass(frozen=True)
@@ -67,7 +78,8 @@ def need(recipe: ModelRecipe, per_device: int | None = None) -> Need:
         raise BadInput(f"{name}: device: cuda is one GPU; to spread the model over {gpus:g}, say device: auto.")
     if device == "cuda":
         return Need(Kind("cuda", 1 / per_device if per_device else gpus or 1.0), weights)
-    return Need(Kind(device, 1.0 if device.startswith("cuda") else 0.0), weights)
+    shared = device == "cpu" and plays(recipe, SharesWeights) and recipe.shares_weights()
+    return Need(Kind(device, 1.0 if device.startswith("cuda") else 0.0), weights, shared)
 
 
 @dataclass(frozen=True)
@@ -78,17 +90,19 @@ class Placement:
     needs: Mapping[int, Need]
     workers: int
     says: tuple[str, ...]
-    asked: int | None = None  # workers, if somebody said how many
+    given: int | None = None  # workers, if somebody said how many
 
     def room(self) -> Room:
-        return Room(self.inventory, self.asked)
+        return Room(self.inventory, self.given)
 
     def fits(self, model: int, held: Sequence[int]) -> bool:
         """Whether memory has room for one more worker with this model, beside CPU workers with the models `held`."""
         beside = [m for m in held if not self.needs[m].kind.on_gpus]
-        if self.asked is not None or self.needs[model].kind.on_gpus or not beside or self.inventory.memory is None:
+        if self.given is not None or self.needs[model].kind.on_gpus or not beside or self.inventory.memory is None:
             return True
-        return sum(self.needs[m].weights or 0 for m in (*beside, model)) <= OF_MEMORY * self.inventory.memory
+        workers = [*beside, model]
+        held = [*{m for m in workers if self.needs[m].shared}, *(m for m in workers if not self.needs[m].shared)]
+        return sum(self.needs[m].weights or 0 for m in held) <= OF_MEMORY * self.inventory.memory
 
 
 class Room:
@@ -193,7 +207,7 @@ def _refuse(name: str, wanted: Need, inventory: Inventory, per_device: int | Non
         _refuse_weights(name, wanted, inventory.gpus, per_device)
     elif kind.device == "mps" and not inventory.mps:
         raise BadInput(f"{name}: device: mps is of Apple's machines, and this is none; use device: cpu or cuda.")
-    elif kind.device == "cpu" and wanted.weights and inventory.memory and wanted.weights > inventory.memory:
+    elif wanted.weights and inventory.memory and wanted.weights > inventory.memory:  # mps works in the same memory
         raise BadInput(
             f"{name}: its weights take {gigabytes(wanted.weights)}, and {gigabytes(inventory.memory)} of memory are "
             "free: use dtype: bfloat16, a GPU (device: cuda, with quantised: 4bit where they are large), or a machine "
@@ -245,15 +259,27 @@ def _reason(
         return count, f"on the GPUs {names}, {_each(kind)}"
     if kind.device != "cpu":
         return count, f"at the {kind.device}, which is one place"
-    largest = max((each.weights or 0 for each in needs), default=0)
+    shared = sum(each.weights or 0 for each in needs if each.shared)
+    largest = max((each.weights or 0 for each in needs if not each.shared), default=0)
+    once = f"; they share {gigabytes(shared)} of weights" if shared >= _WORTH_A_WORD and count > 1 else ""
+    free = inventory.memory
     if workers is not None:
-        return count, "as --workers says"
-    if largest and inventory.memory is not None:
-        fit = max(1, int(OF_MEMORY * inventory.memory // largest))
+        beyond = free is not None and largest * count + shared > free
+        held = f", whose weights take {gigabytes(largest * count + shared)} of the {gigabytes(free or 0)} free"
+        return count, f"as --workers says{held if beyond else once}"
+    if free is not None:
+        spare = OF_MEMORY * free - shared
+        fit = int(spare // largest) if largest else count * (spare >= 0)
+        if fit < 1 < count:
+            return 1, (
+                f"on {inventory.cores} cores: {gigabytes(largest + shared)} of weights leave no room for more in the "
+                f"{gigabytes(free)} free"
+            )
         if fit < count:
-            share = f"{OF_MEMORY:.0%} of the {gigabytes(inventory.memory)} free".replace("%", " %")
-            return fit, f"on {inventory.cores} cores: {share} hold the {gigabytes(largest)} of weights {fit} times"
-    return count, f"on {inventory.cores} cores, one each"
+            share = f"{OF_MEMORY:.0%} of the {gigabytes(free)} free".replace("%", " %")
+            times = "once" if fit == 1 else f"{fit} times"
+            return fit, f"on {inventory.cores} cores: {share} hold the {gigabytes(largest)} of weights {times}"
+    return count, f"on {inventory.cores} cores, one each{once}"
 
 
 def _each(kind: Kind) -> str:

@@ -64,8 +64,8 @@ class Plan:
         own = passes(self.protocol, 0)
         total = 0.0
         for job in jobs:
-            asked = sum(passes(self.explainers[e]) + own for e in job.explainers)
-            total += (job.stop - job.start) * (2 + asked)  # 2: the model's own answer, and its probability
+            each = sum(passes(self.explainers[e]) + own for e in job.explainers)
+            total += (job.stop - job.start) * (2 + each)  # 2: the model's own answer, and its probability
         return total
 
 
@@ -189,21 +189,21 @@ def _told(what: str, thing: Any, question: Callable[[], T]) -> T:
     except KaratError:
         raise
     except Exception as error:
-        told = " ".join(str(error).split())[:300]
-        raise BadInput(f"{what} {thing.card.name} cannot be read: {type(error).__name__}: {told}.") from error
+        reason = " ".join(str(error).split())[:300]
+        raise BadInput(f"{what} {thing.card.name} cannot be read: {type(error).__name__}: {reason}.") from error
 
 
 def _readable(what: str, things: list[T], question: Callable[[T], object], absent: list[str]) -> list[T]:
     """Those that can say of themselves what planning needs; what is wrong with the others goes to `absent`."""
-    found = []
+    parts = []
     for thing in things:
         try:
             _told(what, thing, partial(question, thing))
         except KaratError as error:
             absent.append(f"{label(thing)}: {error}")
         else:
-            found.append(thing)
-    return found
+            parts.append(thing)
+    return parts
 
 
 def _identity(thing: Any) -> dict[str, Any]:

@@ -41,6 +41,11 @@ def cautions_of(recipe: ModelRecipe, explainers: Sequence[Any]) -> list[str]:
         )
     if unknown:
         made.append(f"{name}: what {precision} does to maps was not measured for {', '.join(sorted(unknown))}.")
+    if about.get("quantised") and cards:
+        made.append(
+            f"{name}: {precision} was measured on weights rounded as bitsandbytes does, with sums in float32 on a "
+            "CPU; its own kernels, which want a GPU, were not. Compare a few maps with those of bfloat16 first."
+        )
     return made
 
 

@@ -66,18 +66,18 @@ def racing(planned: Plan, jobs: list[Job], finished: Run, settle: Settle, execut
     for job in jobs:
         left.setdefault((job.dataset, job.start), []).append(job)
     active = {label(explainer) for explainer in planned.explainers}
-    seen = 0
+    taken = 0
     state: Race | None = None
-    while seen < len(order) and (state is None or not state.settled):
-        upto = min(len(order), seen + max(1, math.ceil(seen / 4)))
-        batch = [part for shard in order[seen:upto] for job in left.get(shard, []) if (part := _only(job, active))]
+    while taken < len(order) and (state is None or not state.settled):
+        upto = min(len(order), taken + max(1, math.ceil(taken / 4)))
+        batch = [part for shard in order[taken:upto] for job in left.get(shard, []) if (part := _only(job, active))]
         if batch:
             yield from execute(batch)
-        seen = upto
-        state = judge(planned, finished, settle, card, models, order[:seen])
+        taken = upto
+        state = judge(planned, finished, settle, card, models, order[:taken])
         active = set(state.active)
     assert state is not None  # a plan has at least one shard
-    finished.store.write_json(RECORD, _record(state, card, settle, len(order) - seen))
+    finished.store.write_json(RECORD, _record(state, card, settle, len(order) - taken))
 
 
 def judge(planned: Plan, finished: Run, settle: Settle, card: Card, models: set[str], shards: list[Shard]) -> Race:

@@ -33,7 +33,8 @@ class Place:
     passes: float
 
     def __str__(self) -> str:
-        return f"{self.value:.2f} of the way from noise to the truth on {self.family} twins ({self.samples:,} samples)"
+        world = f"twins of drawn scenes ({self.family}, {self.samples:,} samples)"
+        return f"{self.value:.2f} of the way from noise to the truth, on {world}"
 
 
 def family_of(capabilities: Collection[str]) -> Family:
@@ -52,12 +53,12 @@ def places(family: Family) -> dict[str, Place]:
     rows = scores[mine & ~scores["explainer.is_control"].astype(bool)]
     table = rows.groupby(["explainer", "model"], observed=True)["value"].agg(["mean", "size"])
     passes = rows.groupby("explainer", observed=True)["passes"].mean().to_dict()
-    found = []
+    listed = []
     for name, part in table.groupby(level=0, observed=True):
         value, samples = float(part["mean"].min()), int(part["size"].min())
         if np.isfinite(value):
-            found.append(Place(str(name), value, family, samples, float(passes[str(name)])))
-    return {place.explainer: place for place in sorted(found, key=lambda place: -place.value)}
+            listed.append(Place(str(name), value, family, samples, float(passes[str(name)])))
+    return {place.explainer: place for place in sorted(listed, key=lambda place: -place.value)}
 
 
 def place_of(explainer: str, capabilities: Collection[str]) -> Place | None:

@@ -90,8 +90,8 @@ def run(
         planned = replace(planned, checkpointed=tight_models(sizes))
         store.write_json("spec.json", spec.plain())
         store.write_json("manifest.json", _manifest(planned))
-        with show or Silent() as shown:
-            log = Log(store, shown, planned, jobs, chosen, racing=until is not None)
+        with show or Silent() as screen:
+            log = Log(store, screen, planned, jobs, chosen, racing=until is not None)
             if caution:
                 log("warning", text=caution)
             for damaged in finished.damaged():
@@ -182,12 +182,12 @@ def placement(
     return place(models, there, counts, workers, per_device)
 
 
-def check_workers(asked: int | None, engine: str = "local", per_device: int | None = None) -> None:
+def check_workers(workers: int | None, engine: str = "local", per_device: int | None = None) -> None:
     if per_device is not None and per_device < 1:
         raise BadInput(f"--per-device is the number of workers that share a GPU, 1 or more; got {per_device}.")
-    if asked is not None and asked < 0:
-        raise BadInput(f"--workers must be 0 (in this process) or more; got {asked}.")
-    if asked == 0 and engine == "ray":
+    if workers is not None and workers < 0:
+        raise BadInput(f"--workers must be 0 (in this process) or more; got {workers}.")
+    if workers == 0 and engine == "ray":
         raise BadInput("--workers 0 is this process alone; with --engine ray say 1 or more, or nothing at all.")
 
 
@@ -234,13 +234,13 @@ def _about(card: Card) -> dict[str, Any]:
 
 
 def _versions() -> dict[str, str]:
-    found = {}
+    versions = {}
     for package in _RECORDED:
         try:
-            found[package] = version(package)
+            versions[package] = version(package)
         except PackageNotFoundError:
             continue
-    return found
+    return versions
 
 
 def _check_failures(finished: Run, allowed: float) -> None:

@@ -41,14 +41,14 @@ def score(maps: Any, masks: Any, metrics: Sequence[str] | None = None) -> pd.Dat
         groups.setdefault((one.shape, mask.shape), []).append((key, one, mask))
     rows = []
     for (_, size), members in groups.items():
-        keys, shown, wanted = zip(*members, strict=True)
-        resized = resize_maps(np.stack(shown), *size)
+        keys, stacked, truth = zip(*members, strict=True)
+        resized = resize_maps(np.stack(stacked), *size)
         for name, metric in built.items():
-            found = score_maps(metric, resized, np.stack(wanted))
+            outcomes = score_maps(metric, resized, np.stack(truth))
             for i, key in enumerate(keys):
-                missing = found.failures.get(i) or found.not_applicable.get(i)
-                status = "failure" if i in found.failures else "not_applicable" if missing else "score"
-                rows.append((key, name, found.values[i], status, missing))
+                missing = outcomes.failures.get(i) or outcomes.not_applicable.get(i)
+                status = "failure" if i in outcomes.failures else "not_applicable" if missing else "score"
+                rows.append((key, name, outcomes.values[i], status, missing))
     table = pd.DataFrame(rows, columns=["sample", "metric", "value", "status", "reason"])
     order = {name: k for k, name in enumerate(chosen)}
     return table.sort_values("metric", key=lambda column: column.map(order), kind="stable", ignore_index=True)

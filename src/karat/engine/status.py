@@ -82,7 +82,7 @@ def why(path: str | Path, cell: str) -> Why:
     matches = [c for c in plan(Spec.parse(run.spec)).cells if c.id.startswith(cell)]
     stored = run.cells()
     if len(matches) != 1:
-        old = [found for found in stored if found.startswith(cell)]
+        old = [name for name in stored if name.startswith(cell)]
         if not matches and len(old) == 1:
             raise BadInput(
                 f"cell {old[0]} is on disk, but the present spec does not ask for it: nothing will run for it."
@@ -90,15 +90,15 @@ def why(path: str | Path, cell: str) -> Why:
         if not matches:
             raise BadInput(f"no cell of {path} starts with {cell!r}; `karat status {path}` lists the missing ones.")
         raise BadInput(f"{len(matches)} cells of {path} start with {cell!r}; give more of the id, or another one.")
-    [asked] = matches
-    if asked.id in stored:
-        return Why(asked, True, asked.id, [])
-    now = _flat(asked.fields)
+    [match] = matches
+    if match.id in stored:
+        return Why(match, True, match.id, [])
+    now = _flat(match.fields)
     candidates = {name: _flat(entry["fields"]) for name, entry in stored.items()}
     if not candidates:
-        return Why(asked, False, None, [])
+        return Why(match, False, None, [])
     nearest = min(candidates, key=lambda name: (len(_differences(candidates[name], now)), name))
-    return Why(asked, False, nearest, _differences(candidates[nearest], now))
+    return Why(match, False, nearest, _differences(candidates[nearest], now))
 
 
 def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:

@@ -75,16 +75,16 @@ def run_job(
     probabilities: list[float | None] = []
     for start, stop in _pieces(plan, samples, care):
         watch(Step("explain", start, stop))
-        for asked in _asked(plan, job, model, samples[start:stop], samples, care.lost(start)):
-            session = asked.session
-            answers += asked.answers
-            probabilities += asked.probabilities
-            if not asked.problem:
+        for group in _asked(plan, job, model, samples[start:stop], samples, care.lost(start)):
+            session = group.session
+            answers += group.answers
+            probabilities += group.probabilities
+            if not group.problem:
                 session.expect(explainers)
             for e, cell, explainer, parts in zip(job.explainers, job.cells, explainers, scored, strict=True):
                 began = perf_counter()
-                if asked.problem:
-                    parts.append(_Batch.failed(plan.protocol, session.samples, asked.problem))
+                if group.problem:
+                    parts.append(_Batch.failed(plan.protocol, session.samples, group.problem))
                 else:
                     watch(Step("explain", start, stop, cell.id))
                     parts.append(_explain(plan, session, explainer, cell.explainer))

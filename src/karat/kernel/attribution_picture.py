@@ -76,19 +76,19 @@ def described(attribution: Attribution) -> str:
 
 def strongest(attribution: Attribution, n: int) -> list[Top]:
     """The n places and words of largest score, by size where signed."""
-    found: list[Top] = []
+    listed: list[Top] = []
     if attribution.visual is not None:
         values = np.nan_to_num(attribution.visual)
         for k in np.argsort(-_size(values.ravel(), attribution.signed), kind="stable")[:n].tolist():
             row, column = divmod(k, values.shape[1])
             box = _box(attribution, row, column)
-            found.append(Top("place", f"row {row + 1}, column {column + 1}", float(values[row, column]), box))
+            listed.append(Top("place", f"row {row + 1}, column {column + 1}", float(values[row, column]), box))
     if attribution.words is not None:
         names = _words(attribution)
         scores = np.nan_to_num(attribution.words)
         for k in np.argsort(-_size(scores, attribution.signed), kind="stable")[:n].tolist():
-            found.append(Top("word", names[k], float(scores[k])))
-    return found
+            listed.append(Top("word", names[k], float(scores[k])))
+    return listed
 
 
 def overlaid(attribution: Attribution) -> Image.Image:

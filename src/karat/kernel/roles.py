@@ -277,6 +277,12 @@ class Weighs(Protocol):
     def weights_bytes(self) -> int | None: ...
 
 
+class SharesWeights(Protocol):
+    """A recipe that may know that workers of one machine will hold its weights once, together."""
+
+    def shares_weights(self) -> bool: ...
+
+
 class KnowsConfiguration(Protocol):
     """A recipe that knows what its model is built like before it is loaded."""
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
@@ -11,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from annotated_types import Ge
 
 from karat.kernel.card import Card
-from karat.kernel.errors import ExtraMissing, UnknownName
+from karat.kernel.errors import BadInput, ExtraMissing, UnknownName
 from karat.kernel.typing import Scalar
 from karat.models.classifier import Classifier, classifier
 from karat.models.local_weights import local_weights, read_weights
@@ -137,16 +139,33 @@ class ClassifierRecipe:
             module = torchvision.models.get_model(name, weights=None, **size)
             if self.pretrained:
                 url = torchvision.models.get_model_weights(name).DEFAULT.url
-                module.load_state_dict(torch.hub.load_state_dict_from_url(url, weights_only=True, map_location="cpu"))
+                with self._fetching():
+                    fetched = torch.hub.load_state_dict_from_url(url, weights_only=True, map_location="cpu")
+                module.load_state_dict(fetched)
             return module, _of_torchvision(name)
         if library != "timm":
             raise UnknownName("library", library, ["timm", "torchvision", "transformers"])
         if not timm.is_model(name):
             raise UnknownName("timm model", name, timm.list_models())
-        module = timm.create_model(name, pretrained=self.pretrained, **size)
+        with self._fetching():
+            module = timm.create_model(name, pretrained=self.pretrained, **size)
         if self.size is not None and hasattr(module, "set_input_size"):  # a ViT has a place for every patch
             module.set_input_size((self.size, self.size))
         return module, Preprocessing.of_timm(module)
+
+    @contextmanager
+    def _fetching(self) -> Iterator[None]:
+        """One line instead of what libraries raise where weights are not here and cannot be had."""
+        try:
+            yield
+        except (OSError, RuntimeError, ValueError) as error:
+            if not self.pretrained:
+                raise
+            reason = " ".join(str(error).split())[:200].rstrip(".")
+            raise BadInput(
+                f"the weights of {self.architecture} are not on this machine and cannot be fetched: {reason}. Load it "
+                "once where there is a network, or give a file to the `classifier` model (`weights: FILE`)."
+            ) from None
 
     def _published(self) -> Preprocessing:
         """What the library says about the architecture, without building it."""

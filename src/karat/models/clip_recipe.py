@@ -11,7 +11,7 @@ from karat.kernel.errors import BadInput, ExtraMissing, UnknownName
 from karat.kernel.typing import Scalar
 from karat.models.clip import CAPABILITIES, Clip, ClipParameters, load_clip
 from karat.models.clip_towers import OPEN_CLIP, OPENAI_MEAN, OPENAI_STD
-from karat.models.hub import describe_preprocessing, weights_bytes, weights_revision
+from karat.models.hub import describe_preprocessing, shares_weights, weights_bytes, weights_revision
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,9 @@ class ClipRecipe(ClipParameters):
 
     def weights_bytes(self) -> int | None:
         return weights_bytes(self.path, self.hub_revision, self.dtype)
+
+    def shares_weights(self) -> bool:
+        return shares_weights(self.path, self.hub_revision, self.dtype, self.device)
 
     def load(self) -> Clip:
         if not self.path:

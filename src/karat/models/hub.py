@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import json
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -15,6 +16,7 @@ from karat.kernel.errors import BadInput, ExtraMissing
 DType = Literal["float32", "bfloat16", "float16", "float64"]
 Quantisation = Literal["8bit", "4bit"]
 BYTES: dict[str, float] = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2, "8bit": 1, "4bit": 0.5}  # a number
+_STORED = {"float64": "F64", "float32": "F32", "bfloat16": "BF16", "float16": "F16"}  # as safetensors call them
 _AN_EDGE = 8192  # `longest_edge` of some processors is an edge, of others an area
 _GATED = ("gated", "401", "403", "restricted", "not authorized", "unauthorized")
 _ABSENT = ("not a local folder", "not a valid model identifier", "couldn't connect", "cannot find", "offline", "404")
@@ -156,6 +158,30 @@ def weights_bytes(
     stored = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     kept = BYTES.get(str(stored.get("dtype") or stored.get("torch_dtype") or "float32"), 4.0)
     return round(sum(file.stat().st_size for file in files) * BYTES.get(quantised or dtype, 4.0) / kept)
+
+
+def shares_weights(
+    path: str, hub_revision: str | None, dtype: DType, device: str = "cpu", quantised: Quantisation | None = None
+) -> bool:
+    """Whether all processes of a machine hold the weights once, together: transformers maps safetensors, and tensors
+    stay on the file's pages unless they are converted, moved or quantised."""
+    folder = local_folder(path, hub_revision)
+    files = [] if folder is None else list(folder.glob("*.safetensors"))
+    if not files or device != "cpu" or quantised is not None or sys.platform == "win32":
+        return False
+    return {kind for file in files for kind in _stored_dtypes(file)} <= {_STORED[dtype]}
+
+
+def _stored_dtypes(file: Path) -> set[str]:
+    """In which types a safetensors file holds its numbers; integers, which nobody converts, left out."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(file, "np") as held:
+            kinds = {held.get_slice(name).get_dtype() for name in held.keys()}  # noqa: SIM118  # it is no mapping
+    except (SafetensorError, OSError):
+        return set(_STORED.values())  # loading will say what is wrong with it
+    return {kind for kind in kinds if not kind.startswith(("I", "U", "BOOL"))}
 
 
 def weights_revision(path: str, hub_revision: str | None, salt: str) -> str:

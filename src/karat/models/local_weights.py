@@ -6,6 +6,7 @@ import importlib.util
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from zipfile import is_zipfile
 
 from karat.kernel.errors import BadInput
 
@@ -55,8 +56,10 @@ def read_weights(
         if [tuple(t.shape) for t in tensors.values()] != [tuple(t.shape) for t in own.values()]:
             raise BadInput(f"{file.name} does not fit {what}: tensors are not of the same shapes in the same order.")
         tensors = dict(zip(own, tensors.values(), strict=True))
+    # Tensors of the module's own type stay where the file is mapped, so that workers of one machine share its pages.
+    tensors = {name: t.to(own[name].dtype) if name in own else t for name, t in tensors.items()}
     try:
-        module.load_state_dict(tensors)
+        module.load_state_dict(tensors, assign=True)
     except RuntimeError as error:
         raise BadInput(f"{file} does not fit {what}: {' '.join(str(error).split())[:300]}") from None
 
@@ -75,7 +78,9 @@ def _tensors(file: Path, what: str) -> dict[str, Any]:
     import torch
 
     try:
-        loaded = torch.load(file, map_location="cpu", weights_only=True)  # tensors only: a pickle could run code
+        loaded = torch.load(
+            file, map_location="cpu", weights_only=True, mmap=is_zipfile(file)
+        )  # a pickle could run code
     except (pickle.UnpicklingError, RuntimeError, EOFError) as error:
         raise BadInput(f"{file} is not a plain state dict of tensors: {' '.join(str(error).split())[:160]}") from None
     if not isinstance(loaded, dict) or not all(isinstance(t, torch.Tensor) for t in loaded.values()):

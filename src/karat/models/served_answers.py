@@ -53,9 +53,9 @@ def data_url(sample: Sample) -> str:
 
 def spoken_question(model: str, how: How, sample: Sample, suffix: str, text: str) -> dict[str, Any]:
     """The question about a text that the assistant is made to say: its tokens' log-probabilities."""
-    asked: dict[str, Any] = {"model": model, "messages": messages(sample, suffix, text), "temperature": 0}
-    asked |= {"add_generation_prompt": False, "continue_final_message": True, "max_tokens": 1}
-    return asked | ({"prompt_logprobs": 0} if how == "prompt_logprobs" else {"echo": True, "logprobs": True})
+    request: dict[str, Any] = {"model": model, "messages": messages(sample, suffix, text), "temperature": 0}
+    request |= {"add_generation_prompt": False, "continue_final_message": True, "max_tokens": 1}
+    return request | ({"prompt_logprobs": 0} if how == "prompt_logprobs" else {"echo": True, "logprobs": True})
 
 
 def spoken_tokens(how: How, reply: Mapping[str, Any], text: str) -> tuple[Token, ...]:
@@ -67,10 +67,10 @@ def spoken_tokens(how: How, reply: Mapping[str, Any], text: str) -> tuple[Token,
 
 def next_question(model: str, sample: Sample, suffix: str, begun: str) -> dict[str, Any]:
     """The question about the token that follows what the assistant has begun to say."""
-    asked: dict[str, Any] = {"model": model, "messages": messages(sample, suffix, begun or None), "temperature": 0}
+    request: dict[str, Any] = {"model": model, "messages": messages(sample, suffix, begun or None), "temperature": 0}
     if begun:
-        asked |= {"add_generation_prompt": False, "continue_final_message": True}
-    return asked | {"max_tokens": 1, "logprobs": True, "top_logprobs": TOP}
+        request |= {"add_generation_prompt": False, "continue_final_message": True}
+    return request | {"max_tokens": 1, "logprobs": True, "top_logprobs": TOP}
 
 
 def likeliest(reply: Mapping[str, Any]) -> list[Token]:

@@ -27,6 +27,7 @@ from karat.models.hub import (
     configuration,
     load,
     local_folder,
+    shares_weights,
     weights_bytes,
     weights_revision,
 )
@@ -145,6 +146,11 @@ class VLMRecipe(VLMParameters):
 
     def weights_bytes(self) -> int | None:
         return weights_bytes(self.path, self.hub_revision, self.dtype, self.quantised)
+
+    def shares_weights(self) -> bool:
+        return self.adapter is None and shares_weights(
+            self.path, self.hub_revision, self.dtype, self.device, self.quantised
+        )
 
     def configuration(self) -> dict[str, Any] | None:
         held = configuration(self.path, self.hub_revision) if self.path else None

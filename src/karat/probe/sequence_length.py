@@ -45,8 +45,8 @@ def sequence_length(
         return text + visual, visual * merged**2
     patches = (_one(vision.get("image_size") or 336) // side) ** 2
     shrunk = float(configuration.get("downsample_ratio") or 1 / float(configuration.get("scale_factor") or 1))
-    told = configuration.get("image_seq_length") or configuration.get("mm_tokens_per_image")
-    visual = int(told or max(1, round(patches * shrunk**2)))
+    stated = configuration.get("image_seq_length") or configuration.get("mm_tokens_per_image")
+    visual = int(stated or max(1, round(patches * shrunk**2)))
     tiles = (max_tiles or _TILES) + 1 if "downsample_ratio" in configuration else 1  # and a thumbnail
     return text + tiles * visual, tiles * patches
 

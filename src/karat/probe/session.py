@@ -54,8 +54,8 @@ class Cost:
     _running: list[str] = field(default_factory=list)  # clocks that run, the innermost last
 
     def __repr__(self) -> str:
-        asked = f"{self.passes.made:,} forward passes ({self.passes.saved:,} saved) in {self.passes.batches:,} batches"
-        return f"Cost: {self.traces} traces ({self.shared} shared), {self.backwards} backwards, {asked}"
+        passes = f"{self.passes.made:,} forward passes ({self.passes.saved:,} saved) in {self.passes.batches:,} batches"
+        return f"Cost: {self.traces} traces ({self.shared} shared), {self.backwards} backwards, {passes}"
 
     def _repr_html_(self) -> str:
         from karat.drawing.table import html_table, html_text

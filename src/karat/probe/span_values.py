@@ -58,7 +58,7 @@ class SpanValues:
         """Values of all rows, in order; rows that another game of the family has asked for cost nothing."""
         assert isinstance(model, ReadsSpans)
         spans: ReadsSpans = model
-        found: list[Values] = [np.empty(0)] * len(blocks)
+        values: list[Values] = [np.empty(0)] * len(blocks)
         for family in dict.fromkeys(self.family_of[block.game] for block in blocks):
             mine = [k for k, block in enumerate(blocks) if self.family_of[block.game] == family]
             members = self.members[family]
@@ -83,10 +83,10 @@ class SpanValues:
                 self.known.update(((family, key), row) for key, row in zip(order, table, strict=True))
             for k in mine:
                 place = members.index(blocks[k].game)
-                found[k] = np.array([self.known[family, key][place] for key in keys[k]])
+                values[k] = np.array([self.known[family, key][place] for key in keys[k]])
             saved = sum(len(keys[k]) for k in mine) - len(fresh)
             games.passes.made -= saved  # the batcher counts them as made
-        return np.concatenate(found)
+        return np.concatenate(values)
 
 
 def row_keys(block: Block | FadedBlock) -> list[bytes]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from typing import Any
 
@@ -74,13 +74,14 @@ def explanation_sheet(explanation: Explanation) -> Sheet:
     """The same as one picture: a row for every word, a column for every explainer."""
     rows: list[tuple[Panel, ...]] = []
     scales = [Scales.of(method) for method in explanation.methods]
+    several = len(explanation.targets) > 1  # else the heading says what is explained
     for k in range(len(explanation.targets)):
-        rows.append(
-            tuple(
-                panel(method.maps[k], each.maps, each.words)
-                for method, each in zip(explanation.methods, scales, strict=True)
-            )
-        )
+        drawn = [
+            panel(method.maps[k], each.maps, each.words)
+            for method, each in zip(explanation.methods, scales, strict=True)
+        ]
+        named = zip(drawn, explanation.methods, strict=True)
+        rows.append(tuple(each if several else replace(each, title=method.name) for each, method in named))
     question = f"{explanation.sample.text}  →  " if explanation.sample.text else ""
     return Sheet(tuple(rows), f"{question}{explanation.answer}")
 

@@ -94,8 +94,8 @@ class _Pool:
         models = sorted(self.waiting, key=lambda m: (-self.placement.needs[m].kind.gpus, m))
         for model in [m for m in models for _ in range(len(self.waiting[m]))]:
             kind = self.placement.needs[model].kind
-            asked = self.placement.asked
-            if asked is not None and len(self.workers) >= asked:
+            given = self.placement.given
+            if given is not None and len(self.workers) >= given:
                 return
             if not self.waiting[model] or not self.placement.fits(model, self._held()):
                 continue

@@ -32,8 +32,8 @@ class WorkerProcess:
     def __init__(self, spec: Spec, store: Store, place: Place, checkpointed: frozenset[int] = frozenset()) -> None:
         context = multiprocessing.get_context("spawn")
         self.pipe, theirs = context.Pipe()
-        told = (theirs, spec.plain(), store, os.getpid(), checkpointed)
-        self.process = context.Process(target=_serve, args=told, daemon=True)
+        arguments = (theirs, spec.plain(), store, os.getpid(), checkpointed)
+        self.process = context.Process(target=_serve, args=arguments, daemon=True)
         with _environment(place.environment):
             self.process.start()
         theirs.close()

@@ -14,7 +14,7 @@ from karat.engine.device_failure import DeviceFailed, device_failure
 from karat.engine.executors.job import Done, finish
 from karat.engine.footprint import planned_footprints, tight_models
 from karat.engine.inventory import free_bytes
-from karat.engine.places import gigabytes
+from karat.engine.places import gigabytes, need
 from karat.engine.plan import Plan, plan
 from karat.kernel.cell import Job
 from karat.kernel.errors import KaratError
@@ -56,7 +56,11 @@ class Actor:
         there = gpu_bytes() if self.weights else None
         if there is not None and self.weights > there:
             return f"{where} a worker's GPUs have {gigabytes(there)}, and the weights take {gigabytes(self.weights)}."
-        room = dict.fromkeys(range(len(self.planned.models)), there or free_bytes())
+        needs = [need(recipe) for recipe in self.planned.models]
+        shared, free = max((each.weights or 0 for each in needs if each.shared), default=0), free_bytes()
+        if free is not None and shared > free:
+            return f"{where} {gigabytes(free)} of memory are free, and the weights take {gigabytes(shared)}."
+        room = dict.fromkeys(range(len(self.planned.models)), there or free)
         tight = tight_models(planned_footprints(self.planned, room))
         self.planned = replace(self.planned, checkpointed=tight)
         return ""

@@ -17,14 +17,15 @@ Resources = Mapping[str, float]
 
 def resources(recipe: ModelRecipe, per_device: int | None = None) -> dict[str, float]:
     """What one actor of a model holds: one core; the GPUs, or the share of one, that `device`, `gpus` and
-    `--per-device` say ("auto" is one, unless `gpus` says more); memory for large weights; and whatever else the recipe
-    declares as `resources` (such as {"accelerator_type:A100": 0.001}).
+    `--per-device` say ("auto" is one, unless `gpus` says more); memory for large weights, but for those that the actors
+    of a node hold once, together; and whatever else the recipe declares as `resources` (such as
+    {"accelerator_type:A100": 0.001}).
     """
     wanted = need(recipe, per_device)
     if wanted.kind.on_gpus and wanted.kind.device != "cuda":
         raise BadInput(f"{label(recipe)}: on a Ray cluster nobody knows which GPU {wanted.kind.device} is: say cuda.")
     gpus = {"GPU": wanted.kind.gpus or 1.0} if wanted.kind.on_gpus else {}
-    large = not gpus and (wanted.weights or 0) > _WORTH_COUNTING
+    large = not gpus and not wanted.shared and (wanted.weights or 0) > _WORTH_COUNTING
     memory = {"memory": float(wanted.weights or 0)} if large else {}
     return {"CPU": 1.0, **gpus, **memory, **(recipe.resources if plays(recipe, HoldsResources) else {})}
 
