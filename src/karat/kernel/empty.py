@@ -9,7 +9,7 @@ from karat.kernel.typing import Image
 
 EMPTY = ("white", "blur", "grey", "black", "mean")
 BLUR_RADIUS = 30.0  # pixels, fsyn2026 A.3
-_LEVEL = {"white": 255, "grey": 128, "black": 0}
+LEVEL = {"white": 255, "grey": 128, "black": 0}
 
 
 def empty_image(image: Image, state: str, radius: float = BLUR_RADIUS) -> Image:
@@ -25,5 +25,5 @@ def empty_image(image: Image, state: str, radius: float = BLUR_RADIUS) -> Image:
         from PIL import ImageFilter
 
         return np.array(Pillow.fromarray(image).filter(ImageFilter.GaussianBlur(radius)))
-    level = np.rint(image.mean(axis=(0, 1))) if state == "mean" else np.full(3, _LEVEL[state])
+    level = np.rint(image.mean(axis=(0, 1))) if state == "mean" else np.full(3, LEVEL[state])
     return np.broadcast_to(level.astype(np.uint8), image.shape).copy()

@@ -6,6 +6,7 @@ import numpy as np
 import torch
 
 from karat.datasets.grid import generate_batch
+from karat.kernel.empty import empty_image
 from karat.models.training import batches as data
 from karat.models.training.images import blur_matrix, draw, hide_cells
 
@@ -19,10 +20,11 @@ def test_hidden_cells_show_their_absent_state() -> None:
     batch.state[:] = np.arange(5)
     batch.cell_keep[:, 7] = False
     images = draw(cells, tiles, 6)
-    hidden = hide_cells(images, batch, 6, (1.0, 0.0, -1.0))
+    hidden = hide_cells(images, batch, 6)
     place = (slice(None), slice(16, 32), slice(16, 32))  # cell 7 is row 1, column 1
-    for i, level in enumerate((1.0, 0.0, -1.0)):
-        assert (hidden[i][place] == level).all()
+    for i, state in enumerate(("white", "grey", "black")):  # what a model is asked with later, to the last digit
+        level = empty_image(np.zeros((1, 1, 3), np.uint8), state)[0, 0, 0] / 127.5 - 1
+        torch.testing.assert_close(hidden[i][place], torch.full((3, 16, 16), level, dtype=torch.float32))
     blurred = hidden[3][place]
     assert ((blurred > 0.25) & (blurred < 1.0)).all()  # between the white cell and its grey neighbours
     assert hidden[3][0, 16, 16] > hidden[3][0, 31, 31]  # nearer the white one, whiter

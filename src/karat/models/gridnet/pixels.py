@@ -14,7 +14,6 @@ from karat.kernel.errors import BadInput
 from karat.kernel.typing import Image
 
 SIDE = 96  # pixels after averaging: 6 cells of 16
-LEVELS = (1.0, 0.0, -1.0)  # white, grey, black
 
 
 def shrink(image: Image) -> Tensor:

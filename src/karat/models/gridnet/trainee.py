@@ -12,7 +12,7 @@ from karat.datasets.grid.scenes import ADVERSARIAL, ADVERSARIAL_2, ANCHOR, TARGE
 from karat.models.gridnet import losses
 from karat.models.gridnet.files import default_shape, load_network, save_network
 from karat.models.gridnet.network import GridNetwork
-from karat.models.gridnet.pixels import LEVELS, glyph_tiles
+from karat.models.gridnet.pixels import glyph_tiles
 from karat.models.gridnet.vocabulary import PAD
 from karat.models.training.batches import MOST_ANCHORS, WORD_ROLES, Batch
 from karat.models.training.images import draw, hide_cells
@@ -89,7 +89,7 @@ class GridNetTrainee(Trainee):
         """Pixels, tokens and which tokens are real; what the batch hides is hidden; cut to the longest question."""
         grid, length = self.network.shape.grid, int(batch.keep.sum(axis=1).max())
         device = self.network.answer.device
-        pixels = hide_cells(draw(batch.cells, self.tiles.cpu(), grid), batch, grid, LEVELS).to(device)
+        pixels = hide_cells(draw(batch.cells, self.tiles.cpu(), grid), batch, grid).to(device)
         tokens = np.where(batch.word_keep, batch.tokens, PAD)[:, :length]
         return pixels, torch.from_numpy(tokens).to(device), torch.from_numpy(batch.keep[:, :length]).to(device)
 

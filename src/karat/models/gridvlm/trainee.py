@@ -175,7 +175,7 @@ class GridVLMTrainee(Trainee):
         """
         device = self.model.device
         grid = build.GRID
-        pixels = hide_cells(draw(batch.cells, self.tiles.cpu(), grid), batch, grid, (1.0, 0.0, -1.0)).to(device)
+        pixels = hide_cells(draw(batch.cells, self.tiles.cpu(), grid), batch, grid).to(device)
         lengths = batch.keep.sum(axis=1)
         longest = int(lengths.max())
         token = self.token

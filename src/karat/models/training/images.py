@@ -9,6 +9,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from karat.kernel.empty import LEVEL
 from karat.models.training.batches import EMPTY_STATES, Batch
 
 BLUR_RADIUS = 30 / 384  # of the image's width: that of fsyn2026
@@ -21,8 +22,11 @@ def draw(cells: npt.NDArray[np.uint8], tiles: Tensor, grid: int) -> Tensor:
     return picked.permute(0, 3, 1, 4, 2, 5).reshape(-1, 3, grid * size, grid * size)
 
 
-def hide_cells(images: Tensor, batch: Batch, grid: int, levels: tuple[float, float, float]) -> Tensor:
-    """Cells that the batch hides, replaced by their absent state; `levels` are white, grey and black, normalised."""
+def hide_cells(images: Tensor, batch: Batch, grid: int) -> Tensor:
+    """Cells that the batch hides, replaced by their absent state; images lie in [-1, 1].
+
+    Grey is 128 of 255, which is not quite 0: where a patch has no bias, exactly 0 leaves a cell nothing but its place.
+    """
     rows = np.flatnonzero(~batch.cell_keep.all(axis=1))
     if not len(rows):
         return images
@@ -38,7 +42,7 @@ def hide_cells(images: Tensor, batch: Batch, grid: int, levels: tuple[float, flo
         elif name == "mean":
             absent[mine] = some[mine].mean(dim=(2, 3), keepdim=True).expand_as(some[mine])
         else:
-            absent[mine] = levels[number]
+            absent[mine] = LEVEL[name] / 127.5 - 1
     size = images.shape[-1] // grid
     keep = torch.from_numpy(batch.cell_keep[rows]).view(-1, 1, grid, 1, grid, 1)
     keep = keep.expand(-1, 1, grid, size, grid, size).reshape(-1, 1, grid * size, grid * size)
