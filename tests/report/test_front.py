@@ -29,8 +29,10 @@ def _front(run: Path, pictures: int | None = None) -> dict:
 
 def test_the_figure_is_the_one_that_the_protocol_marks(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", n=8)
-    assert _front(run)["figure"]["title"] == "mass by explainer"  # nothing marked: the chief score
+    assert _front(run)["figure"]["title"] == "mass by explainer"  # nothing concluded: the chief score
     marked = findings()
+    Store(run).write_json("findings.json", [finding.plain() for finding in marked])
+    assert _front(run)["figure"]["title"] == marked[0].figures[0].title  # nothing marked: the verdict's first
     *others, last = marked[0].figures
     marked[0] = replace(marked[0], figures=(*others, replace(last, headline=True)))
     Store(run).write_json("findings.json", [finding.plain() for finding in marked])

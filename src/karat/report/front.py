@@ -23,9 +23,10 @@ def front(evidence: Evidence, protocol: str, speaking: Sequence[Board], samples:
 
 
 def _figure(evidence: Evidence, protocol: str, board: Board) -> dict[str, Any] | None:
-    """What the protocol marks as its answer; else the means of its chief score."""
+    """What the protocol marks as its answer; else its verdict's first figure; else the means of its chief score."""
     mine = [one.finding for one in evidence.findings if one.protocol == protocol]
     marked = [figure for finding in mine for figure in finding.figures if figure.headline]
+    marked = marked or [figure for finding in mine if not finding.section for figure in finding.figures]
     if marked:
         first: dict[str, Any] = tidy({"figures": [vars(marked[0])]})["figures"][0]
         first["series"] = [tidy(vars(series)) for series in marked[0].series]
