@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from karat.kernel.finding import Figure, Series
 from karat.report import report
 from karat.report.evidence import gather
 from karat.report.front import front
@@ -23,19 +24,32 @@ from tests.report.runs import make_run
 
 def _front(run: Path, pictures: int | None = None) -> dict:
     evidence = gather([run])
-    shown = write_samples(evidence, Inside(), pictures, Written())
-    return front(evidence, "grid", chief(evidence, list(boards(evidence)))["grid"], shown)
+    samples = write_samples(evidence, Inside(), pictures, Written())
+    return front(evidence, "grid", chief(evidence, list(boards(evidence)))["grid"], samples)
 
 
 def test_the_figure_is_the_one_that_the_protocol_marks(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", n=8)
-    assert _front(run)["figure"]["title"] == "mass by explainer"  # nothing marked: the chief score
+    assert _front(run)["figure"]["title"] == "mass by explainer"  # nothing concluded: the chief score
     marked = findings()
+    Store(run).write_json("findings.json", [finding.plain() for finding in marked])
+    assert _front(run)["figure"]["title"] == marked[0].figures[0].title  # nothing marked: the verdict's first
     *others, last = marked[0].figures
     marked[0] = replace(marked[0], figures=(*others, replace(last, headline=True)))
     Store(run).write_json("findings.json", [finding.plain() for finding in marked])
     assert _front(run)["figure"]["title"] == last.title
     assert load_run(run).findings()[0].figures[-1].headline
+
+
+def test_a_figure_that_is_too_tall_for_a_screen_stays_among_the_findings(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", n=8)
+    concluded = findings()
+    for lines, title in ((30, "many"), (31, "mass by explainer")):
+        many = Series("many", tuple(f"model {k}" for k in range(lines)), (0.5,) * lines)
+        tall = Figure("many", "intervals", "model", "value", (many,), headline=True)
+        concluded[0] = replace(concluded[0], figures=(tall,))
+        Store(run).write_json("findings.json", [finding.plain() for finding in concluded])
+        assert _front(run)["figure"]["title"] == title
 
 
 def test_the_sample_is_where_best_and_worst_lie_furthest_apart(tmp_path: Path) -> None:

@@ -228,6 +228,15 @@ def test_a_changed_dataset_shows_no_pictures_of_others(tmp_path: Path) -> None:
     assert _chunk(page, _chunk(page, "items")["scenes"][0]) == {}
 
 
+@pytest.mark.parametrize("twins", [1, 2])
+def test_the_leaderboards_of_many_models_are_folded_away(tmp_path: Path, twins: int) -> None:
+    models = [f"{name}.{kind}" for name in "ab"[:twins] for kind in ("pure", "spur")]
+    run = make_run(tmp_path / "run", n=6, models=models, concluded=True, mechanisms=True, maps=False)
+    text = report([run], tmp_path / "page").read_text()
+    assert ("What the leaderboards of 4 models say" in text) == (twins == 2)
+    assert all(f"<bdi>{model}</bdi>" in text for model in models)
+
+
 def test_torch_stays_out(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", n=4)
     call = f"report([{str(run)!r}], {str(tmp_path / 'page')!r})"

@@ -82,6 +82,8 @@ def test_some_scores_and_columns_are_those_rows_of_the_whole(tmp_path: Path, kin
     some = run.scores(metrics=["outside"], columns=columns)
     assert sorted(some) == sorted(columns)
     pd.testing.assert_frame_equal(some, whole[whole["metric"] == "outside"].reset_index(drop=True)[list(some)])
+    plain = run.scores(metrics=["outside"], columns=["value", "model"])
+    pd.testing.assert_frame_equal(plain, whole[whole["metric"] == "outside"].reset_index(drop=True)[list(plain)])
     assert run.scores(metrics=["no such score"]).empty
     assert "explainer.is_control" in run.scores(metrics=["no such score"])
 

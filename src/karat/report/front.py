@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from karat.kernel.finding import Figure
 from karat.report.encode import number
 from karat.report.evidence import Evidence
 from karat.report.findings import tidy
@@ -14,6 +15,7 @@ from karat.report.leaderboards import Board
 from karat.report.samples import WrittenSamples
 
 _MOST = 14  # explainers in a figure of the first screen that the page makes itself
+_TALLEST = 30  # lines of a protocol's own figure that the first screen takes
 
 
 def front(evidence: Evidence, protocol: str, speaking: Sequence[Board], samples: WrittenSamples) -> dict[str, Any]:
@@ -23,9 +25,11 @@ def front(evidence: Evidence, protocol: str, speaking: Sequence[Board], samples:
 
 
 def _figure(evidence: Evidence, protocol: str, board: Board) -> dict[str, Any] | None:
-    """What the protocol marks as its answer; else the means of its chief score."""
+    """What the protocol marks as its answer; else its verdict's first; else the means of its chief score."""
     mine = [one.finding for one in evidence.findings if one.protocol == protocol]
     marked = [figure for finding in mine for figure in finding.figures if figure.headline]
+    marked = marked or [figure for finding in mine if not finding.section for figure in finding.figures]
+    marked = [figure for figure in marked if not _too_tall(figure)]
     if marked:
         first: dict[str, Any] = tidy({"figures": [vars(marked[0])]})["figures"][0]
         first["series"] = [tidy(vars(series)) for series in marked[0].series]
@@ -47,6 +51,12 @@ def _figure(evidence: Evidence, protocol: str, board: Board) -> dict[str, Any] |
             **{to: [row[key] for row in kept] for to, key in (("y", "mean"), ("low", "low"), ("high", "high"))},
         }],
     }  # fmt: skip
+
+
+def _too_tall(figure: Figure) -> bool:
+    """Whether it has a line for each of more things than a first screen holds: it stands among the findings."""
+    things = {thing for series in figure.series for thing in series.x}
+    return figure.kind in ("bars", "intervals") and len(things) > _TALLEST
 
 
 def telling(evidence: Evidence, board: Board, samples: WrittenSamples) -> dict[str, Any] | None:

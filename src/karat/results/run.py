@@ -165,11 +165,13 @@ class Run:
             columns: columns that are read, of those that the run has; all by default. The rest costs neither time nor
                 memory.
         """
-        read = None if columns is None else {*columns, *KINDS}  # facts follow from what a row is about
+        # facts of a part follow from its label
+        facts = columns is None or any(name.partition(".")[0] in KINDS for name in columns if "." in name)
+        read = None if columns is None else {*columns, *KINDS} if facts else set(columns)
         frame = frame_of(self.tables(metrics, read), read, ordered=self._unordered)
         if not len(frame.columns):
             return frame.reindex(columns=[name for name in COLUMNS if columns is None or name in columns])
-        whole = with_facts(frame, self.parts)
+        whole = with_facts(frame, self.parts) if facts else frame
         return whole if columns is None else whole[[name for name in whole.columns if name in columns]]
 
     def tables(
