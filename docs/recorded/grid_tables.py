@@ -1,10 +1,11 @@
-"""What absence does to the twins: a table of docs/tutorials/grid.md, from the record beside their weights."""
+"""What the trained twins do: tables of docs/tutorials/grid.md and docs/how-to/train-twins.md, from the record beside
+their weights and from what `karat train verify` wrote."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from record_tables import markdown
+from record_tables import HERE, markdown
 
 from karat.kernel.empty import EMPTY
 from karat.models import recipe
@@ -28,4 +29,17 @@ def kept() -> str:
     return markdown(("twin", "samples", *EMPTY), body)
 
 
-TABLES: Mapping[str, Callable[[], str]] = {"grid/kept": kept}
+def verified(twin: str) -> Callable[[], str]:
+    """Every claim that a twin was held to."""
+
+    def made() -> str:
+        path = HERE / "training" / f"{twin}.verify.tsv"
+        head, *body = (line.split("\t") for line in path.read_text(encoding="utf-8").splitlines())
+        return markdown(head, body)
+
+    return made
+
+
+TABLES: Mapping[str, Callable[[], str]] = {
+    "grid/kept": kept, "twins/pure": verified("gridvlm.pure"), "twins/spur": verified("gridvlm.spur"),
+}  # fmt: skip
