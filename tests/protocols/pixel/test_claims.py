@@ -90,7 +90,7 @@ def test_areas_are_the_same_to_three_decimals_or_not(shift, verdict):
 
 
 @pytest.mark.parametrize(
-    ("value", "needs"), [(0.05, "about 159 images"), (0.0, "more images than can be said"), (1e-4, "more than 10,000")]
+    ("value", "needs"), [(0.05, "about 159 images"), (0.0, "more images than can be said"), (1e-3, "more than 10,000")]
 )
 def test_images_wanted(value, needs):
     gap = Estimate(value, 0.05, -0.05, 0.15, 20, 0)
