@@ -89,7 +89,9 @@ def test_areas_are_the_same_to_three_decimals_or_not(shift, verdict):
     assert judged.ours.startswith("Del 0.400 and 0.")
 
 
-@pytest.mark.parametrize(("spread", "needs"), [(0.3, "about "), (0.0, "more images than can be said")])
-def test_images_wanted(spread, needs):
-    gap = Estimate(0.05 if spread else 0.0, 0.05, -0.05, 0.15, 20, 0)
+@pytest.mark.parametrize(
+    ("value", "needs"), [(0.05, "about 159 images"), (0.0, "more images than can be said"), (1e-3, "more than 10,000")]
+)
+def test_images_wanted(value, needs):
+    gap = Estimate(value, 0.05, -0.05, 0.15, 20, 0)
     assert _images(samples_wanted(gap)).startswith(needs)

@@ -18,26 +18,11 @@ from karat.kernel.spec import Spec
 from karat.protocols.common.published import load
 from karat.protocols.paper import paper
 from karat.protocols.semantic import export, gallery
-from karat.protocols.semantic.analysis import (
-    class_bias,
-    least_that_can_differ,
-    per_class,
-    per_image,
-    predictions,
-    relations,
-)
-from karat.protocols.semantic.claims import (
-    METHODS,
-    OUT_OF_DOMAIN,
-    Order,
-    classes_differ,
-    coverage,
-    methods_differ,
-    occurs,
-    orthogonal,
-    widest,
-)
+from karat.protocols.semantic.analysis import per_class, per_image, predictions
+from karat.protocols.semantic.claims import METHODS, OUT_OF_DOMAIN, Order, coverage, widest
 from karat.protocols.semantic.configuration import choose_configuration, curves
+from karat.protocols.semantic.prediction_claims import classes_differ, methods_differ, occurs, orthogonal
+from karat.protocols.semantic.reasons import class_bias, least_that_can_differ, relations
 from karat.report.compare import compare
 from karat.results.run import Run
 
@@ -97,6 +82,8 @@ def test_findings_say_what_the_numbers_are(done: Run) -> None:
     assert sum(counts.values()) == 12  # the model made one prediction for each of twelve images
     assert counts["incorrect", "confident", "on the class"] + counts["incorrect", "confident", "spurious"] == 1
     assert not any(row[2].startswith("control/") for row in quadrants.rows)
+    assert any(sentence.startswith("guesser on ") and "control/uniform, which never saw the model" in sentence
+               for sentence in quadrants.sentences)  # fmt: skip
 
 
 def test_export_as_csv_and_parquet(done: Run, tmp_path: Path) -> None:

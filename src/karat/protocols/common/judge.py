@@ -128,6 +128,11 @@ def all_hold(p_for: Sequence[float], p_against: Sequence[float], level: float = 
     return Family(verdict, int(holds.sum()), int(against.sum()), int((~holds & ~against).sum()))
 
 
+def majority(agree: int, disagree: int, of: int) -> Agreement:
+    """A claim about most of several: told by more than half of them."""
+    return "agree" if 2 * agree > of else "disagree" if 2 * disagree > of else CANNOT_TELL
+
+
 def any_holds(p_for: Sequence[float], level: float = 0.05) -> Family:
     """Whether at least one member of a family is as claimed: one that is so after Holm's correction.
 

@@ -29,6 +29,7 @@ UNTOUCHED = 0.01  # the largest change of table 2 is 0.67 points; within one poi
 SAME_ORDER = 0.8  # from here on two orders count as the same: nine of ten pairs alike
 PRECISE = 0.2  # "well" is more than a fifth of what a perfect explainer scores; table 4 has at most 0.188, unscaled
 LEVEL = 0.05
+MANY = 10_000  # images; beyond, their number says no more than that there is hardly a difference
 _TWINS = (("DeepLift", "IxG"), ("GBP", "Deconvnet"))
 _SIGNS: tuple[tuple[Metric, str, str, float], ...] = (
     ("deletion", "Del", "lowest", 1.0),
@@ -80,7 +81,7 @@ class Kind:
         verdict = together([one.verdict for one in known.values()])
         if not alone:
             counts = [sum(one.verdict == v for one in known.values()) for v in ("agree", "disagree", CANNOT_TELL)]
-            because = f"{counts[0]} models for, {counts[1]} against, {counts[2]} open; {because}"
+            because = f"of {len(known)} models {counts[0]} for, {counts[1]} against, {counts[2]} open; {because}"
         if verdict == CANNOT_TELL:
             needs = {k: one.needs for k, one in known.items() if one.verdict == CANNOT_TELL and one.needs}
             if needs:
@@ -104,7 +105,8 @@ def _images(*wanted: int | None) -> str:
     known = [n for n in wanted if n is not None]
     if len(known) < len(wanted) or not known:
         return "more images than can be said: there is no difference to be seen"
-    return f"about {max(known):,} images that the shortcut decides, if it is as it seems"
+    count = f"about {max(known):,}" if max(known) <= MANY else f"more than {MANY:,}"
+    return f"{count} images that the shortcut decides, if it is as it seems"
 
 
 def compare(run: Run) -> Comparison:

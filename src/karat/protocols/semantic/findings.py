@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 
 from karat.kernel.finding import Figure, Finding, Series
@@ -11,21 +12,25 @@ from karat.protocols.common.words import interval, number, table_rows
 from karat.protocols.semantic.analysis import (
     KEYS,
     LEVEL,
-    SPURIOUS,
-    SURE,
     above_controls,
     between_models,
-    class_bias,
-    confused_classes,
     levels,
     per_class,
     predictions,
-    quadrants,
-    relations,
     signed_layers,
     target_of,
 )
 from karat.protocols.semantic.configuration import choose_configuration
+from karat.protocols.semantic.reasons import (
+    SPURIOUS,
+    SURE,
+    best_blind,
+    class_bias,
+    confused_classes,
+    quadrants,
+    relations,
+    share_of_kind,
+)
 from karat.protocols.semantic.target import LEAST
 
 if TYPE_CHECKING:
@@ -48,7 +53,7 @@ def findings(run: Results) -> list[Finding]:
     made = [_overview(run, table)]
     if len(competing):
         made += [
-            _quadrants(competing, target_of(run)), _against_confidence(competing), _against_size(competing),
+            _quadrants(table, target_of(run)), _against_confidence(competing), _against_size(competing),
             _extremes(competing), _bias(competing), _confused(competing),
         ]  # fmt: skip
     return [finding for finding in made if finding.rows]
@@ -122,12 +127,18 @@ def _order(table: pd.DataFrame) -> list[str]:
 
 
 def _quadrants(table: pd.DataFrame, target: str) -> Finding:
-    shares = quadrants(table)
+    shares = quadrants(table[~table["is_control"].astype(bool)])
+    worst = ("correct", "confident", "spurious")
     sentences = [
         f"{one.model} with {one.explainer} on {one.dataset}: {one.predictions} of {one.of} predictions are correct and "
         f"confident, yet most of the explanation lies elsewhere: {', '.join(one.samples[:_EXAMPLES])}."
         for one in shares
-        if one.kind == ("correct", "confident", "spurious") and one.predictions
+        if one.kind == worst and one.predictions
+    ]
+    sentences += [
+        f"{model} on {dataset}: under {control}, which never saw the model, {share:.1%} of predictions are such."
+        for (model, dataset), control in best_blind(table).items()
+        if np.isfinite(share := share_of_kind(table, (model, dataset, control), worst))
     ]
     if target != "predicted" and any(one.predictions for one in shares if one.kind[0] == "incorrect"):
         sentences.append(
@@ -303,8 +314,9 @@ def _blind(table: pd.DataFrame) -> str:
     controls = table[table["is_control"].astype(bool)]
     if controls["separation"].notna().sum() == 0:
         return ""
-    means = controls.groupby(["explainer", "mode", "threshold"])["separation"].mean()
-    return f"; {means.idxmax()[0]}, which never saw the model, has up to {means.max():.2f}"
+    means = controls.groupby(["explainer", "mode", "threshold"])["separation"].mean().reset_index()
+    best = means.sort_values("separation").dropna().iloc[-1]
+    return f"; {best['explainer']}, which never saw the model, has up to {best['separation']:.2f}"
 
 
 def _lines(table: pd.DataFrame, mode: str, column: str) -> list[Series]:

@@ -12,8 +12,9 @@ from karat.drawing import Canvas, overlay
 from karat.kernel.errors import BadInput
 from karat.kernel.registry import label
 from karat.kernel.typing import Image, Map, Mask
-from karat.protocols.semantic.analysis import kinds, predictions
+from karat.protocols.semantic.analysis import predictions
 from karat.protocols.semantic.overlay import stretch
+from karat.protocols.semantic.reasons import kinds
 
 if TYPE_CHECKING:
     from karat.kernel.roles import Dataset
