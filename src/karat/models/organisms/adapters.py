@@ -20,7 +20,7 @@ def adaptable(module: nn.Module, targets: Sequence[str], outside: str | None = N
     fit = {
         name: part
         for name, part in module.named_modules()
-        if _fits(part) and (outside is None or not name.startswith(outside))
+        if fits(part) and (outside is None or not name.startswith(outside))
     }
     chosen = [name for name in fit if any(name == target or name.endswith(f".{target}") for target in targets)]
     for target in targets:
@@ -34,7 +34,8 @@ def adaptable(module: nn.Module, targets: Sequence[str], outside: str | None = N
     return chosen
 
 
-def _fits(part: nn.Module) -> bool:
+def fits(part: nn.Module) -> bool:
+    """Whether an adapter can be put on it: a linear layer, or a convolution of one pixel."""
     if isinstance(part, nn.Conv2d):
         return part.kernel_size == (1, 1) and part.groups == 1
     return isinstance(part, nn.Linear)

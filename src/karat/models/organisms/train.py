@@ -11,7 +11,7 @@ import torch
 
 from karat.kernel.errors import BadInput
 from karat.models.classifier import Classifier
-from karat.models.organisms.adapters import adaptable, insert, trained
+from karat.models.organisms.adapters import adaptable, fits, insert, trained
 from karat.models.organisms.bases import FROZEN_STAGES, early_stages, head_names, load_organism, open_base, save_merged
 from karat.models.organisms.files import Origin, save_organism
 from karat.models.organisms.recipe import OrganismRecipe
@@ -153,10 +153,8 @@ def _classifier(recipe: OrganismRecipe, model: Classifier, looking: Tell | None)
 
 def _linear_endings(module: torch.nn.Module, heads: tuple[str, ...]) -> tuple[str, ...]:
     """Of a classifier whose layers have no known names: all linear layers, and convolutions of one pixel."""
-    from karat.models.organisms.adapters import _fits
-
     last = {name.rsplit(".", 1)[0] for name in heads}
-    return tuple(name for name, part in module.named_modules() if _fits(part) and name not in last)
+    return tuple(name for name, part in module.named_modules() if fits(part) and name not in last)
 
 
 def _looking(model: Classifier, early: Callable[[Any], Any]) -> Callable[[list[Any]], Any]:
