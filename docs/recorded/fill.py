@@ -4,7 +4,7 @@
     python docs/recorded/fill.py --check  # what the tests ask: does a page still say what its record says?
 
 A page marks what is filled in by `<!-- filled: compass/nulls -->` and `<!-- /filled -->`; tables are named in
-`compass_tables.py`, `hallucination_tables.py` and `synergy_tables.py`, beside this file.
+`compass_tables.py`, `devices_tables.py`, `hallucination_tables.py` and `synergy_tables.py`, beside this file.
 """
 
 from __future__ import annotations
@@ -20,11 +20,13 @@ MARK = re.compile(r"(<!-- filled: (\S+) -->\n).*?(<!-- /filled -->)", re.DOTALL)
 sys.path.insert(0, str(HERE))
 
 import compass_tables  # noqa: E402  beside this file
+import devices_tables  # noqa: E402
 import hallucination_tables  # noqa: E402
 import synergy_tables  # noqa: E402
 
 TABLES: Mapping[str, Callable[[], str]] = {
     **compass_tables.TABLES,
+    **devices_tables.TABLES,
     **synergy_tables.TABLES,
     **hallucination_tables.TABLES,
 }
