@@ -47,7 +47,7 @@ def test_the_default_shows_what_the_answer_rests_on() -> None:
     assert attribution.of is not None
     assert (attribution.of.target, attribution.of.explainer) == ("yes", "perturbation/leave_one_out")
     assert (attribution.of.sample.image == PICTURE).all()
-    assert "on gridnet twins" in attribution.of.note  # its recorded place
+    assert "on twins of drawn scenes (gridnet, " in attribution.of.note  # its recorded place
 
 
 def test_defaults_are_the_best_of_each_kind_that_the_model_serves() -> None:
