@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from contextlib import ExitStack, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -133,6 +133,7 @@ def measure(model: DiscoveredVLM, inputs: Inputs, passes: list[int]) -> Sighting
     inside = [name for name in everything if name.startswith(f"{found.vision_layers}.")]
     # What gathers a few patches by attention has cells too, which show if it is let run.
     # Convolutions that reach far show none, and are left their own tiles at last.
+    ways: list[tuple[list[str], AbstractContextManager[Any]]]
     ways = [(everything, nullcontext()), *([(inside, nullcontext())] if inside != everything else [])]
     ways += [(quiet, OwnTiles()) for quiet, _ in ways]
     for k, (quiet, tiles) in enumerate(ways):
