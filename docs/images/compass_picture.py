@@ -1,6 +1,6 @@
 """Draws docs/images/compass.png: an aligned, a diffuse and an incorrect explanation, each as a row of four panels.
 
-    python docs/images/compass_picture.py
+python docs/images/compass_picture.py
 """
 
 from __future__ import annotations
