@@ -12,10 +12,10 @@ from karat.datasets.grid.scenes import ADVERSARIAL, ADVERSARIAL_2, ANCHOR, TARGE
 from karat.models.gridnet import losses
 from karat.models.gridnet.files import default_shape, load_network, save_network
 from karat.models.gridnet.network import GridNetwork
-from karat.models.gridnet.pixels import glyph_tiles
+from karat.models.gridnet.pixels import SIDE, glyph_tiles
 from karat.models.gridnet.vocabulary import PAD
 from karat.models.training.batches import MOST_ANCHORS, WORD_ROLES, Batch
-from karat.models.training.images import draw, hide_cells
+from karat.models.training.images import cell_spread, draw, hide_cells
 from karat.models.training.recipe import Recipe
 from karat.models.training.twins import Trainee
 
@@ -34,6 +34,8 @@ class GridNetTrainee(Trainee):
         self.network = GridNetwork(default_shape())
         self.words = self.network.shape.words
         self.register_buffer("tiles", glyph_tiles(), persistent=False)
+        # scaled by averaging whole blocks: nothing runs over the edge of a cell
+        self.register_buffer("spreads", cell_spread(SIDE, self.network.shape.grid)[None], persistent=False)
 
     @property
     def shipped(self) -> nn.Module:
@@ -89,7 +91,7 @@ class GridNetTrainee(Trainee):
         """Pixels, tokens and which tokens are real; what the batch hides is hidden; cut to the longest question."""
         grid, length = self.network.shape.grid, int(batch.keep.sum(axis=1).max())
         device = self.network.answer.device
-        pixels = hide_cells(draw(batch.cells, self.tiles.cpu(), grid), batch, grid).to(device)
+        pixels = hide_cells(draw(batch.cells, self.tiles.cpu(), grid), batch, self.spreads.cpu()).to(device)
         tokens = np.where(batch.word_keep, batch.tokens, PAD)[:, :length]
         return pixels, torch.from_numpy(tokens).to(device), torch.from_numpy(batch.keep[:, :length]).to(device)
 

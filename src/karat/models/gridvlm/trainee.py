@@ -25,7 +25,7 @@ from karat.models.gridnet import vocabulary as gridnet_words
 from karat.models.gridnet.trainee import supervision
 from karat.models.gridvlm import build
 from karat.models.training.batches import BUCKETS, MOST_ANCHORS, WORD_ROLES, Batch
-from karat.models.training.images import draw, hide_cells
+from karat.models.training.images import cell_spread, draw, hide_cells
 from karat.models.training.recipe import Recipe
 from karat.models.training.twins import Trainee
 from karat.models.weights import check_whole
@@ -74,6 +74,9 @@ class GridVLMTrainee(Trainee):
         self.question_token = np.array([tokens["<pad>"], tokens["<unk>"], *spoken[2:]])
         self.answer_token = np.array([tokens[name] for name in answers(World())])
         self.register_buffer("tiles", build.glyph_tiles(self.processor), persistent=False)
+        # small images are shown as they are, large ones are scaled
+        spreads = [cell_spread(build.SIDE, build.GRID, source) for source in (None, World().size * World().cell)]
+        self.register_buffer("spreads", torch.stack(spreads), persistent=False)
 
     @property
     def shipped(self) -> nn.Module:
@@ -175,7 +178,7 @@ class GridVLMTrainee(Trainee):
         """
         device = self.model.device
         grid = build.GRID
-        pixels = hide_cells(draw(batch.cells, self.tiles.cpu(), grid), batch, grid).to(device)
+        pixels = hide_cells(draw(batch.cells, self.tiles.cpu(), grid), batch, self.spreads.cpu()).to(device)
         lengths = batch.keep.sum(axis=1)
         longest = int(lengths.max())
         token = self.token
