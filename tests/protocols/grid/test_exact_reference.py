@@ -110,3 +110,10 @@ def test_answers_come_back_from_the_rows_alone() -> None:
     pure, spur = once[once["twin"] == "pure"], once[once["twin"] == "spur"]
     assert (known.loc[pure.index, "truth"] == pure["answer"]).all()
     assert (known.loc[spur.index, "shortcut"] == spur["answer"]).all()
+
+
+def test_a_set_of_one_has_nobody_to_be_crossed_with() -> None:
+    alone = exact_reference(generate_batch("D1_M_F0_d0.3", [0]))
+    assert np.isnan(alone.emap)
+    assert np.isnan(alone.intershap)
+    assert alone.pid == 0.0  # one answer, no information

@@ -65,8 +65,9 @@ class ExactReference:
 
     @cached_property
     def emap(self) -> float:
-        """Of the chances of every answer that the samples have: logits a perfect reasoner has none."""
-        return emap(chances(self.table)).interaction_share
+        """Of the chances of every answer that the samples have: logits a perfect reasoner has none. NaN for one sample,
+        which has nobody to be crossed with."""
+        return emap(chances(self.table)).interaction_share if len(self.table) > 1 else float("nan")
 
     @cached_property
     def pid(self) -> float:
