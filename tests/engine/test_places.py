@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import threading
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -236,8 +238,10 @@ def test_a_gpu_that_fails_rests_and_comes_back(tmp_path: Path, monkeypatch: pyte
     spec = toys.spec(
         models=[{"name": "toys:OnGpu", "breaks": str(tmp_path)}],
         datasets=[{"name": "toys:Squares", "n": 48}],
-        explainers=[{"name": "toys:Noise", "wait": 0.3}],
+        explainers=[{"name": "toys:Patient", "gate": str(tmp_path / "gate")}],
     )
+    # GPU 0 may not finish the run before GPU 1 is back, however slowly processes start
+    threading.Thread(target=_open_when, args=(tmp_path / "gate", tmp_path, "loaded-1-*"), daemon=True).start()
     scores = run(Spec.parse(spec), tmp_path / "run", inventory=TWO, show=_Listener(told)).scores()
     assert len(scores) == 48 * len(set(scores.metric))
     assert (scores.status == "score").all()
@@ -267,6 +271,14 @@ def test_two_models_of_different_devices_finish_in_one_run(tmp_path: Path) -> No
     assert {file.name.split("-")[1] for file in tmp_path.glob("loaded-*")} >= {"0", "0,1", "all"}
     begun = next(event for event in told if event["event"] == "run_started")
     assert len(begun["places"]) == 3
+
+
+def _open_when(gate: Path, folder: Path, pattern: str) -> None:
+    """Make the file `gate` once another appears; after two minutes anyway, so that a failure is one of the test."""
+    patience = time.monotonic() + 120
+    while not any(folder.glob(pattern)) and time.monotonic() < patience:
+        time.sleep(0.05)
+    gate.touch()
 
 
 class _Listener:
