@@ -160,8 +160,9 @@ def alike(one: Map | None, other: Map | None) -> float | None:
     if one is None or other is None:
         return None
     rows, columns = (min(a, b) for a, b in zip(one.shape, other.shape, strict=True))
-    resized = (stretched(each, rows, columns).ravel() for each in (one, other))  # finer cells are averaged
-    return _rank_correlation(*resized)
+    # finer cells are averaged
+    first, second = (stretched(each, rows, columns).ravel().astype(np.float64) for each in (one, other))
+    return _rank_correlation(first, second)
 
 
 @cache

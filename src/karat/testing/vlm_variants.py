@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
 from importlib.util import find_spec
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +26,6 @@ from karat.probe.session import Session
 from karat.probe.trace import trace
 
 Maps = Mapping[str, npt.NDArray[np.float64]]
-M = TypeVar("M", VLM, DiscoveredVLM)
 KERNELS = ("eager", "sdpa", "flash_attention_2")
 RANKS = 0.95  # rank correlation of maps of the same weights in 16 and in 32 bits
 _SAME = 1e-3  # of the largest value of a map, and of a probability
@@ -122,7 +121,7 @@ def _unlike(maps: Maps, expected: Maps, ours: str = "", theirs: str = "") -> str
     return ""
 
 
-def _with(model: M, module: nn.Module) -> M:
+def _with(model: VLM | DiscoveredVLM, module: nn.Module) -> VLM | DiscoveredVLM:
     return replace(model, module=module.eval())
 
 

@@ -28,6 +28,8 @@ EMPTY_WEIGHT, DISTRACTOR_WEIGHT = 0.2, 0.5  # most cells play no part
 class GridNetTrainee(Trainee):
     """Holds the network."""
 
+    spreads: Tensor
+
     def __init__(self, recipe: Recipe) -> None:
         super().__init__()
         self.recipe = recipe

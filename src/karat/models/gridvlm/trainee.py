@@ -59,6 +59,8 @@ class Pointer(nn.Module):
 class GridVLMTrainee(Trainee):
     """Holds the LLaVA and the heads that only training needs."""
 
+    spreads: Tensor
+
     def __init__(self, recipe: Recipe) -> None:
         super().__init__()
         self.recipe = recipe
