@@ -65,6 +65,7 @@ class Bar:
 
     def __init__(self, what: str) -> None:
         self.what, self.total, self.last = what, 0, 0.0
+        self.line = ""
         self.live: Any = None
 
     def __enter__(self) -> Bar:
@@ -85,6 +86,6 @@ class Bar:
     def __call__(self, done: int, total: int) -> None:
         if self.live is not None:
             self.live.update(self.task, completed=done, total=total)
-        elif time.monotonic() - self.last > 5:
-            self.last = time.monotonic()
-            print(f"{self.what}: {done} of {total}", file=sys.stderr)
+        elif time.monotonic() - self.last > 5 and (line := f"{self.what}: {done} of {total}") != self.line:
+            self.last, self.line = time.monotonic(), line
+            print(line, file=sys.stderr)

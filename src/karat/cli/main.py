@@ -77,9 +77,10 @@ def main() -> None:
     except KaratError as error:
         typer.echo(f"karat: {error}", err=True)
         sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        typer.echo("karat: stopped. Run the same command again to go on from here.", err=True)
-        sys.exit(130)
+    except SystemExit as end:
+        if end.code == 130:  # what typer makes of Ctrl-C
+            typer.echo("karat: stopped. Run the same command again to go on from here.", err=True)
+        raise
     except BrokenPipeError:
         # The reader (head, less) has gone: nobody is left to tell.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

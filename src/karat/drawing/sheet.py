@@ -68,10 +68,11 @@ class Panel:
 
 @dataclass(frozen=True)
 class Sheet:
-    """Rows of panels, each panel `side` wide at most."""
+    """Rows of panels, each panel `side` wide at most. `about` stands small under the heading."""
 
     rows: tuple[tuple[Panel, ...], ...]
     heading: str = ""
+    about: str = ""
     side: float = 260.0
 
     def canvas(self) -> Canvas:
@@ -83,6 +84,9 @@ class Sheet:
         if self.heading:
             canvas.text((_GAP, top + 14), cut_to(self.heading, 15, width - 2 * _GAP, bold=True), size=15, bold=True)
             top += 30
+        if self.about:
+            canvas.text((_GAP, top + 5), cut_to(self.about, 11, width - 2 * _GAP), size=11, colour=_SOFT)
+            top += 20
         for row in self.rows:
             depth = 0.0
             for k, panel in enumerate(row):
@@ -100,6 +104,7 @@ class Sheet:
     def html(self) -> str:
         """A piece of HTML that needs no script and no style sheet: pictures as they are, words as text."""
         head = f'<div style="font-weight:600;margin:4px 0">{escape(self.heading)}</div>' if self.heading else ""
+        head += f'<div style="opacity:.75;font-size:12px">{escape(self.about)}</div>' if self.about else ""
         rows = "".join(
             '<div style="display:flex;flex-wrap:wrap;gap:14px;margin:6px 0">'
             + "".join(_figure(panel, self.side) for panel in row)
@@ -152,8 +157,8 @@ def _draw(canvas: Canvas, panel: Panel, at: tuple[float, float], side: float) ->
         size = (side * shrink, height * shrink)
         canvas.picture((left, y), size, pixels, smooth=max(pixels.shape[:2]) > side)
         y += size[1] + 6
-    for scale in dict.fromkeys(each for each in (panel.heat, panel.word_heat) if each is not None):
-        y += _draw_legend(canvas, scale, (left, y), side)
+    for scale, what in _bars(panel):
+        y += _draw_legend(canvas, scale, what, (left, y), side)
     if panel.words:
         y = _draw_words(canvas, panel, (left, y), side)
     if panel.note:
@@ -163,15 +168,23 @@ def _draw(canvas: Canvas, panel: Panel, at: tuple[float, float], side: float) ->
     return y - top
 
 
-def _draw_legend(canvas: Canvas, scale: Scale, at: tuple[float, float], side: float) -> float:
+def _bars(panel: Panel) -> list[tuple[Scale, str]]:
+    """Each scale once, and what it is of where there are two."""
+    named = [(scale, what) for scale, what in ((panel.heat, "map"), (panel.word_heat, "words")) if scale is not None]
+    scales = dict.fromkeys(scale for scale, _ in named)
+    return named if len(scales) > 1 else [(scale, "") for scale in scales]
+
+
+def _draw_legend(canvas: Canvas, scale: Scale, what: str, at: tuple[float, float], side: float) -> float:
     left, top = at
     table = colours(scale.table)[: 255 if scale.signed else 256]
     canvas.picture((left, top), (side, 7), table[None], smooth=False)
     low, high = legend(scale)
     canvas.text((left, top + 19), low, size=11, colour=_SOFT)
     canvas.text((left + side, top + 19), high, size=11, colour=_SOFT, anchor="end")
-    if scale.signed:
-        canvas.text((left + side / 2, top + 19), "0", size=11, colour=_SOFT, anchor="middle")
+    middle = what or ("0" if scale.signed else "")
+    if middle:
+        canvas.text((left + side / 2, top + 19), middle, size=11, colour=_SOFT, anchor="middle")
     return _LEGEND
 
 
@@ -212,8 +225,8 @@ def _figure(panel: Panel, side: float) -> str:
         about = escape(f"{panel.title} {panel.note}".strip() or "picture", quote=True)
         sharp = "image-rendering:pixelated;" if max(pixels.shape[:2]) < side else ""
         parts.append(f'<img alt="{about}" style="width:100%;{sharp}display:block" src="{data_url(pixels)}">')
-    for scale in dict.fromkeys(each for each in (panel.heat, panel.word_heat) if each is not None):
-        parts.append(_bar(scale))
+    for scale, what in _bars(panel):
+        parts.append(_bar(scale, what))
     if panel.words:
         parts.append(f'<div style="line-height:1.9">{"".join(_span(*word) for word in _told(panel))}</div>')
     if panel.note:
@@ -233,9 +246,9 @@ def gradient(scale: Scale) -> str:
     return f"linear-gradient(to right,{','.join(hexadecimal(table[round(last * k / 16)]) for k in range(17))})"
 
 
-def _bar(scale: Scale) -> str:
+def _bar(scale: Scale, what: str) -> str:
     low, high = (escape(end) for end in legend(scale))
-    middle = "<span>0</span>" if scale.signed else ""
+    middle = f"<span>{what}</span>" if what else "<span>0</span>" if scale.signed else ""
     return (
         f'<div style="height:7px;margin-top:5px;background:{gradient(scale)}"></div>'
         f'<div style="display:flex;justify-content:space-between;font-size:11px;opacity:.75"><span>{low}</span>{middle}'

@@ -86,6 +86,7 @@ def explain_answer(
         raise BadInput(f"explain_answer takes one image; got {len(samples)}. Lists go to karat.explain.")
     [sample] = samples
     check_text(loaded, sample)
+    bright = _mask(mask, sample)
     names = [pairs_for(loaded)] if show == "pairs" and explainer is None else explainers_for(loaded, explainer, 3)
     if show == "pairs" and (without := [name for name in names if name not in gives_pairs()]):
         raise BadInput(f"{without[0]} gives no pairs of places and words; these do: {', '.join(gives_pairs())}.")
@@ -123,14 +124,15 @@ def explain_answer(
     spoken = tuple(Spoken(str(t), p) for t, p in zip(targets, probabilities, strict=True))
     tokens = _tokens(loaded, sample, answer)
     verdicts: tuple[str, ...] = ()
-    if check or mask is not None:
+    if check or bright is not None:
         if progress is not None:
             progress("check", session, CHECK_PASSES)
-        verdicts = _checked(model if isinstance(model, str) else None, session, methods, _mask(mask, sample))
+        verdicts = _checked(model if isinstance(model, str) else None, session, methods, bright)
     session.close()
     return Explanation(
-        sample, loaded.name, answer, say is not None, tokens, tuple(targets), spoken, tuple(methods), verdicts, WHY
-    )
+        sample, loaded.name, answer, say is not None, tokens, tuple(targets), spoken, tuple(methods), verdicts,
+        why=WHY, against=against,
+    )  # fmt: skip
 
 
 def _checked(name: str | None, session: Session, methods: Sequence[Method], mask: Mask | None) -> tuple[str, ...]:

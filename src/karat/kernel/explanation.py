@@ -46,6 +46,7 @@ class Explanation:
         spoken: Each target in words, with its probability.
         methods: Explainers with their maps, in the order of the targets.
         verdicts: Sentences of a check, one for each method, where one was made.
+        against: What the answer was explained rather than, if anything.
     """
 
     sample: Sample
@@ -58,6 +59,7 @@ class Explanation:
     methods: tuple[Method, ...]
     verdicts: tuple[str, ...] = ()
     why: str = field(default="")
+    against: str | None = None
 
     @property
     def attributions(self) -> Attributions:
@@ -73,6 +75,7 @@ class Explanation:
             "words_of_question": [(self.sample.text or "")[a:b] for a, b in self.sample.words],
             "answer": self.answer,
             "forced": self.forced,
+            "against": self.against,
             "tokens": [{"text": each.text, "probability": each.probability} for each in self.tokens],
             "targets": [{"text": each.text, "probability": each.probability} for each in self.spoken],
             "explainers": [

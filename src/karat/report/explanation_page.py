@@ -62,6 +62,7 @@ def explanation_page(explanation: Explanation) -> str:
         width=width,
         height=height,
         methods=methods,
+        pairs=any(one.pairs is not None for method in explanation.methods for one in method.maps),
         words=_pieces(explanation),
         certain=[f"{each.probability:.3g}" for each in explanation.spoken],
         style=Markup(_asset("explain.css")),
@@ -83,7 +84,9 @@ def explanation_sheet(explanation: Explanation) -> Sheet:
         named = zip(drawn, explanation.methods, strict=True)
         rows.append(tuple(each if several else replace(each, title=method.name) for each, method in named))
     question = f"{explanation.sample.text}  →  " if explanation.sample.text else ""
-    return Sheet(tuple(rows), f"{question}{explanation.answer}")
+    about = f"{explanation.model} on {explanation.sample.id}"
+    rather = f"  rather than  {explanation.against}" if explanation.against else ""
+    return Sheet(tuple(rows), f"{question}{explanation.answer}{rather}", about)
 
 
 def _pieces(explanation: Explanation) -> list[tuple[str, int | None]]:

@@ -65,10 +65,13 @@ def find_shipped(base: str, rule: str, implant: str, dose: float, seed: int) -> 
         return path
     more = f" --dose {dose:g}" * (dose != 1) + f" --seed {seed}" * (seed != 0)
     there = sorted(each.name.removesuffix(".safetensors") for each in path.parent.glob(f"{rule}.*.safetensors"))
+    make = f"karat train organism --base {base} --rule {rule} --implant {implant}{more} --images DATA"
+    if rule not in RULES:  # photovlm.coco: it follows none
+        make = "karat train skills --images COCO --instances instances_*.json"
     raise BadInput(
         f"{base} with the rule {rule!r}, implant {implant}, dose {dose:g}, seed {seed} does not ship with Karat (there "
-        f"are {', '.join(there) or 'none of this rule'}). Make it with `karat train organism --base {base} "
-        f"--rule {rule} --implant {implant}{more} --images DATA`, then give its file as `weights`."
+        f"are {', '.join(there) or 'none of this rule'}). Make it with `{make}`, then "
+        "give its file as `weights`."
     )
 
 
