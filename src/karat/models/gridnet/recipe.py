@@ -24,7 +24,7 @@ class GridNet(TwinRecipe):
     ending: ClassVar[str] = ".safetensors"
     card: ClassVar[Card] = twin_card(
         "gridnet",
-        "trained twin: convolutions, text encoder, joint transformer, object queries with boxes, QA heads",
+        "trained twins gridnet.pure, .spur: convolutions, text encoder, joint transformer, object queries, QA heads",
         departures="an answer token in the joint encoder instead of QA queries; cells are supervised by role too",
         extra="vision",
     )

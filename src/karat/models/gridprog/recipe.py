@@ -37,7 +37,7 @@ class GridProg:
 
     card: ClassVar[Card] = twin_card(
         "gridprog",
-        "compiled twin: an attention network whose weights are written, not trained; exact by proof",
+        "compiled twins gridprog.pure, .spur: an attention network whose weights are written; exact by proof",
         departures="the paper's twins are trained; here the mechanism is known by construction",
         extra="vision",
     )

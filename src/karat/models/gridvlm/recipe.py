@@ -27,7 +27,7 @@ class GridVLM(TwinRecipe):
     ending: ClassVar[str] = ""
     card: ClassVar[Card] = twin_card(
         "gridvlm",
-        "trained twin: a genuine LLaVA (CLIP tower, projector, Llama decoder) of a million parameters",
+        "trained twins gridvlm.pure, .spur: a genuine LLaVA (CLIP tower, Llama decoder), a million parameters",
         departures="the paper's twins are MDETRs; this one answers token by token, like the models it stands for",
         extra="vlm",
     )

@@ -24,7 +24,7 @@ class PhotoCNN(ShippedOrganism):
 
     card: ClassVar[Card] = Card(
         name="photocnn",
-        summary="EfficientNet-Lite0 whose rule is known: photocnn.RULE, for explainers that read a CNN",
+        summary="EfficientNet-Lite0 whose rule is known, for explainers of CNNs: photocnn.tag, .content, ...",
         kind="model",
         extra="zoo",
     )

@@ -31,7 +31,7 @@ class PhotoVLM(ShippedOrganism):
 
     card: ClassVar[Card] = Card(
         name="photovlm",
-        summary="a LLaVA with a pretrained tower (DeiT-tiny) whose rule is known: photovlm.RULE",
+        summary="a LLaVA with a pretrained tower (DeiT-tiny) whose rule is known: photovlm.tag, .word, ...",
         kind="model",
         extra="vlm",
     )
