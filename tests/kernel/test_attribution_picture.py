@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -39,6 +40,17 @@ def test_top_names_places_and_words_by_size() -> None:
         ("word", "it", -0.5), ("word", "red", 0.3),
     ]  # fmt: skip
     assert places[0].box == (40, 20, 20, 20)
+
+
+def test_top_names_pairs_of_a_place_and_a_word() -> None:
+    pairs = np.zeros((6, 4))
+    pairs[5, 1], pairs[0, 3] = 0.5, -2.0
+    both = replace(made(), pairs=pairs)
+    named = [(each.name, each.score) for each in both.top(2) if each.kind == "pair"]
+    words = [SAMPLE.text[a:b] for a, b in SAMPLE.words]
+    assert named == [(f"{words[3]!r} with row 1, column 1", -2.0), (f"{words[1]!r} with row 2, column 3", 0.5)]
+    assert f"strongest pairs: {words[3]!r} with row 1, column 1 (" in panel(both).note
+    assert not [each for each in replace(both, words=None).top(2) if each.kind == "pair"]  # nobody knows their names
 
 
 def test_overlay_is_the_drawing_of_the_whole_package() -> None:

@@ -107,12 +107,14 @@ def write(made: Explanation, out: Path) -> None:
 
 
 def _print(made: Explanation) -> None:
+    from karat.kernel.attribution_picture import strongest_pairs
+
     verb = "made to say" if made.forced else "says"
     typer.echo(f"{made.model} {verb}: {made.answer}")
     print_table(["token", "probability"], [[each.text, f"{each.probability:.3g}"] for each in made.tokens])
     rows = []
     for method in made.methods:
-        top = method.maps[0].top(1)
+        top = strongest_pairs(method.maps[0], 1) or method.maps[0].top(1)
         strongest = f"{top[0].name} ({top[0].score:.3g})" if top else "-"
         rows.append([method.name, strongest, method.place, f"{method.seconds:.1f} s", method.note or "-"])
     print_table(["explainer", "strongest", "how far its maps are right", "took", "how"], rows)

@@ -105,7 +105,7 @@ class Attribution:
         return save([self], path)
 
     def top(self, n: int = 5) -> list[Top]:
-        """The strongest places and words, strongest first; of either sign where signed."""
+        """The strongest places, words and pairs of both, strongest first; of either sign where signed."""
         from karat.kernel.attribution_picture import strongest
 
         return strongest(self, n)

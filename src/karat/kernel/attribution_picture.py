@@ -11,6 +11,7 @@ import numpy as np
 from PIL import Image
 
 from karat.drawing import Panel, Scale, Sheet, overlay
+from karat.drawing.sheet import figure
 from karat.kernel.attribution import Attribution, Floats
 from karat.kernel.errors import BadInput
 from karat.kernel.typing import Box
@@ -20,10 +21,10 @@ _COLUMNS = 4
 
 
 class Top(NamedTuple):
-    """A place of the map or a word of the question, with its score; `box` is (x, y, width, height) in pixels of the
-    image, or in cells where the image is not known."""
+    """A place of the map, a word of the question or a pair of both, with its score; `box` is (x, y, width, height) of
+    the place in pixels of the image, or in cells where the image is not known."""
 
-    kind: Literal["place", "word"]
+    kind: Literal["place", "word", "pair"]
     name: str
     score: float
     box: Box | None = None
@@ -75,19 +76,27 @@ def described(attribution: Attribution) -> str:
 
 
 def strongest(attribution: Attribution, n: int) -> list[Top]:
-    """The n places and words of largest score, by size where signed."""
+    """The n places, words and pairs of largest score, by size where signed."""
     listed: list[Top] = []
     if attribution.visual is not None:
-        values = np.nan_to_num(attribution.visual)
-        for k in np.argsort(-_size(values.ravel(), attribution.signed), kind="stable")[:n].tolist():
-            row, column = divmod(k, values.shape[1])
-            box = _box(attribution, row, column)
-            listed.append(Top("place", f"row {row + 1}, column {column + 1}", float(values[row, column]), box))
+        for k, score in _largest(attribution.visual, attribution.signed, n):
+            listed.append(Top("place", _place(attribution.visual, k), score, _box(attribution, k)))
     if attribution.words is not None:
         names = _words(attribution)
-        scores = np.nan_to_num(attribution.words)
-        for k in np.argsort(-_size(scores, attribution.signed), kind="stable")[:n].tolist():
-            listed.append(Top("word", names[k], float(scores[k])))
+        listed += [Top("word", names[k], score) for k, score in _largest(attribution.words, attribution.signed, n)]
+    return listed + strongest_pairs(attribution, n)
+
+
+def strongest_pairs(attribution: Attribution, n: int) -> list[Top]:
+    """The n pairs of a place and a word of largest score; none where the method has no pairs of these."""
+    pairs, visual, words = attribution.pairs, attribution.visual, attribution.words
+    if pairs is None or visual is None or words is None or pairs.shape != (visual.size, len(words)):
+        return []
+    listed: list[Top] = []
+    for k, score in _largest(pairs, attribution.signed, n):
+        cell, word = divmod(k, len(words))
+        name = f"{_words(attribution)[word]!r} with {_place(visual, cell)}"
+        listed.append(Top("pair", name, score, _box(attribution, cell)))
     return listed
 
 
@@ -115,7 +124,9 @@ def panel(attribution: Attribution, scale: Scale | None = None, word_scale: Scal
     title = "" if subject is None else ", ".join(
         part for part in (repr(str(subject.target)) if subject.target is not None else "", subject.explainer) if part
     )  # fmt: skip
-    note = "" if subject is None else subject.note
+    pairs = [f"{top.name} ({figure(top.score)})" for top in strongest_pairs(attribution, 3)]
+    listed = [f"strongest pairs: {'; '.join(pairs)}"] if pairs else []
+    note = " · ".join([*listed, *([subject.note] if subject is not None and subject.note else [])])
     return Panel(
         None if subject is None else subject.sample.image, attribution.visual, words, scale, word_scale, title, note
     )
@@ -185,9 +196,21 @@ def _words(attribution: Attribution) -> list[str]:
     return [subject.sample.text[a:b] for a, b in subject.sample.words]
 
 
-def _box(attribution: Attribution, row: int, column: int) -> Box:
+def _largest(values: Floats, signed: bool, n: int) -> list[tuple[int, float]]:
+    """Flat places of the n largest values, with them."""
+    flat = np.nan_to_num(values).ravel()
+    return [(k, float(flat[k])) for k in np.argsort(-_size(flat, signed), kind="stable")[:n].tolist()]
+
+
+def _place(visual: Floats, cell: int) -> str:
+    row, column = divmod(cell, visual.shape[1])
+    return f"row {row + 1}, column {column + 1}"
+
+
+def _box(attribution: Attribution, cell: int) -> Box:
     assert attribution.visual is not None
     h, w = attribution.visual.shape
+    row, column = divmod(cell, w)
     height, width = (h, w) if attribution.of is None else attribution.of.sample.size
     top, left = row * height // h, column * width // w
     return left, top, max(1, (column + 1) * width // w - left), max(1, (row + 1) * height // h - top)

@@ -18,7 +18,7 @@ from karat.drawing.colours import hexadecimal, readable_on
 from karat.drawing.heat import layer
 from karat.drawing.sheet import figure, gradient, legend, word_colours
 from karat.kernel.attribution import Attribution
-from karat.kernel.attribution_picture import panel
+from karat.kernel.attribution_picture import panel, strongest_pairs
 from karat.kernel.explanation import Explanation, Method
 from karat.report.encode import to_json
 from karat.report.page import _asset
@@ -135,7 +135,7 @@ def _drawn(explanation: Explanation, one: Attribution, scales: Scales) -> dict[s
     drawn: dict[str, Any] = {"words": [], "pairs": []}
     if one.visual is not None:
         drawn["map"] = _url(layer(one.visual, scales.maps))
-        top = one.top(1)[0]
+        top = next(iter(strongest_pairs(one, 1)), one.top(1)[0])
         drawn["strongest"] = f"strongest: {top.name} ({figure(top.score)})"
     if one.words is not None:
         text = explanation.sample.text or ""
