@@ -120,7 +120,7 @@ def altered(claim: str) -> str:
         "largest effect": "against every rival, corrected for their number",
     }
     own = [reason for part, reason in reasons.items() if part in claim]
-    return own[0] if own else "failed explanations are counted two ways"
+    return own[0] if own else "other weights of gridvlm, the paper's own Grad-CAM, failed explanations counted two ways"
 
 
 TABLES: Mapping[str, Callable[[], str]] = {
