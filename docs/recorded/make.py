@@ -63,6 +63,7 @@ class Rounded(Run):
         cells = sorted({*self.kept["cell"], *lacking})
         refusals = [refusal for part in parts for refusal in part["refusals"]]
         command = re.sub(r" --(out|workers) \S+", "", str(parts[0].get("command", "")))  # of whoever ran it
+        command = re.sub(r" /\S*?/(?=docs/)", " ", command)  # from the folder of the project, wherever that was
         facts = {"command": command, "cells": cells, "refusals": refusals, "name": self.name}
         return {**parts[0], **merged, **facts, PARTS: self.whole.parts}
 
